@@ -223,6 +223,8 @@ export interface ConfigPointer {
   generation: bigint;
   /** Top-level modules of the bundle. */
   modules: ConfigModule[];
+  /** Built module whose default export is the config entry point; empty when there is none. */
+  mainModule: string;
 }
 
 /** ConfigModule is one separately identified module of a bundle. */
@@ -233,6 +235,8 @@ export interface ConfigModule {
   identity: string;
   /** Names of exported classes. */
   classes: string[];
+  /** Name of the built module in the bundle. */
+  module: string;
 }
 
 function createBaseAppendRequest(): AppendRequest {
@@ -2065,7 +2069,7 @@ export const Subscription: MessageFns<Subscription> = {
 };
 
 function createBaseConfigPointer(): ConfigPointer {
-  return { digest: "", commitOid: "", generation: 0n, modules: [] };
+  return { digest: "", commitOid: "", generation: 0n, modules: [], mainModule: "" };
 }
 
 export const ConfigPointer: MessageFns<ConfigPointer> = {
@@ -2084,6 +2088,9 @@ export const ConfigPointer: MessageFns<ConfigPointer> = {
     }
     for (const v of message.modules) {
       ConfigModule.encode(v!, writer.uint32(34).fork()).join();
+    }
+    if (message.mainModule !== "") {
+      writer.uint32(42).string(message.mainModule);
     }
     return writer;
   },
@@ -2133,6 +2140,14 @@ export const ConfigPointer: MessageFns<ConfigPointer> = {
             message.modules.push(ConfigModule.decode(reader, reader.uint32()));
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.mainModule = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2157,6 +2172,11 @@ export const ConfigPointer: MessageFns<ConfigPointer> = {
       modules: globalThis.Array.isArray(object?.modules)
         ? object.modules.map((e: any) => ConfigModule.fromJSON(e))
         : [],
+      mainModule: isSet(object.mainModule)
+        ? globalThis.String(object.mainModule)
+        : isSet(object.main_module)
+        ? globalThis.String(object.main_module)
+        : "",
     };
   },
 
@@ -2174,6 +2194,9 @@ export const ConfigPointer: MessageFns<ConfigPointer> = {
     if (message.modules?.length) {
       obj.modules = message.modules.map((e) => ConfigModule.toJSON(e));
     }
+    if (message.mainModule !== "") {
+      obj.mainModule = message.mainModule;
+    }
     return obj;
   },
 
@@ -2188,12 +2211,13 @@ export const ConfigPointer: MessageFns<ConfigPointer> = {
       ? BigInt(object.generation)
       : 0n;
     message.modules = object.modules?.map((e) => ConfigModule.fromPartial(e)) || [];
+    message.mainModule = object.mainModule ?? "";
     return message;
   },
 };
 
 function createBaseConfigModule(): ConfigModule {
-  return { file: "", identity: "", classes: [] };
+  return { file: "", identity: "", classes: [], module: "" };
 }
 
 export const ConfigModule: MessageFns<ConfigModule> = {
@@ -2206,6 +2230,9 @@ export const ConfigModule: MessageFns<ConfigModule> = {
     }
     for (const v of message.classes) {
       writer.uint32(26).string(v!);
+    }
+    if (message.module !== "") {
+      writer.uint32(34).string(message.module);
     }
     return writer;
   },
@@ -2247,6 +2274,14 @@ export const ConfigModule: MessageFns<ConfigModule> = {
             message.classes.push(reader.string());
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.module = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2264,6 +2299,7 @@ export const ConfigModule: MessageFns<ConfigModule> = {
       file: isSet(object.file) ? globalThis.String(object.file) : "",
       identity: isSet(object.identity) ? globalThis.String(object.identity) : "",
       classes: globalThis.Array.isArray(object?.classes) ? object.classes.map((e: any) => globalThis.String(e)) : [],
+      module: isSet(object.module) ? globalThis.String(object.module) : "",
     };
   },
 
@@ -2278,6 +2314,9 @@ export const ConfigModule: MessageFns<ConfigModule> = {
     if (message.classes?.length) {
       obj.classes = message.classes;
     }
+    if (message.module !== "") {
+      obj.module = message.module;
+    }
     return obj;
   },
 
@@ -2289,6 +2328,7 @@ export const ConfigModule: MessageFns<ConfigModule> = {
     message.file = object.file ?? "";
     message.identity = object.identity ?? "";
     message.classes = object.classes?.map((e) => e) || [];
+    message.module = object.module ?? "";
     return message;
   },
 };

@@ -1,0 +1,113 @@
+/** Events of the context engine itself. */
+import { z } from "zod";
+import { eventType } from "./event-type.js";
+
+const offset = z.int().nonnegative();
+const failure = z.object({ code: z.string(), message: z.string().max(2000), stack: z.string().max(8192).optional() });
+
+/** Letters, digits, `_` and `-`; the words that would meet object prototypes are refused. */
+export const subscriptionName = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{1,128}$/)
+  .refine((name) => !["core", "constructor", "prototype", "__proto__"].includes(name), "is reserved");
+
+/** A parsed expression, `["itx", step…]`: a step is a name or `[method, ...args]`. */
+export const parsedExpression = z.tuple([z.literal("itx")], z.union([z.string(), z.tuple([z.string()], z.json())]));
+
+export const created = eventType("itx/created", z.object({ owner: z.string(), path: z.string() }), {
+  description: "The context was born; its first event.",
+  writer: "platform",
+  control: true,
+});
+
+export const subscriptionConfigured = eventType(
+  "itx/subscription-configured",
+  z.object({
+    name: subscriptionName,
+    /** What receives the events; null removes the row. */
+    target: parsedExpression.nullable(),
+    /** Types delivered; absent means every event. */
+    consumes: z.array(z.string().min(1).max(256)).max(100).optional(),
+    /** Offset after which delivery starts; absent means after this event. */
+    afterOffset: offset.optional(),
+    /** With a null target: remove only the row that the event at this offset configured. */
+    ifConfiguredAtOffset: offset.optional(),
+  }),
+  { description: "A row of the subscription table was set or removed.", writer: "anyone", control: true },
+);
+
+export const subscriptionDeliveryHalted = eventType(
+  "itx/subscription-delivery-halted",
+  z.object({
+    name: subscriptionName,
+    /** The cursor: everything at or below it was delivered. */
+    afterOffset: offset,
+    /** The event that could not be delivered, once it is known alone. */
+    offset: offset.optional(),
+    attempts: z.int().positive(),
+    error: failure,
+  }),
+  { description: "A subscription's attempts are used up or cannot help; delivery waits for a resume.", writer: "platform", control: true },
+);
+
+export const subscriptionDeliveryFailed = eventType(
+  "itx/subscription-delivery-failed",
+  z.object({
+    name: subscriptionName,
+    /** Id of the emitted row that was refused. */
+    emit: z.string(),
+    /** Type of the event that was refused. */
+    type: z.string(),
+    error: failure,
+  }),
+  { description: "An emitted event was refused for good and is kept as a dead letter.", writer: "platform" },
+);
+
+export const subscriptionDeliveryResumed = eventType(
+  "itx/subscription-delivery-resumed",
+  z.object({
+    name: subscriptionName,
+    /** Continue after this offset; absent continues at the cursor. */
+    afterOffset: offset.optional(),
+  }),
+  { description: "A halted subscription was told to continue, or to continue from another place.", writer: "anyone", control: true },
+);
+
+export const rewriteRuleConfigured = eventType(
+  "itx/rewrite-rule-configured",
+  z.object({
+    /** The expression the rule answers; `itx.config` is the published code of a project. */
+    match: z.literal("itx.config"),
+    target: z.tuple([
+      z.literal("itx"),
+      z.literal("builtins"),
+      z.literal("workers"),
+      z.tuple([
+        z.literal("get"),
+        z.object({
+          source: z.object({ repo: z.string(), commit: z.string() }),
+          digest: z.string(),
+          generation: offset,
+          modules: z.array(z.object({ file: z.string(), module: z.string(), identity: z.string(), classes: z.array(z.string()) })).max(200),
+          mainModule: z.string().nullable(),
+        }),
+      ]),
+    ]),
+  }),
+  { description: "The published code of the project moved to another build.", writer: "platform", control: true },
+);
+
+export const loopLimit = eventType("itx/loop-limit", z.object({ chain: z.string(), depth: z.int(), error: z.string().max(1024) }), {
+  description: "A chain of reactions was stopped here; recorded once for each chain.",
+  writer: "platform",
+});
+
+export const workFailed = eventType("itx/work-failed", z.object({ facet: z.string(), error: failure }), {
+  description: "Background work of a processor failed for good.",
+  writer: "platform",
+});
+
+export const logRestored = eventType("itx/log-restored", z.object({ lostAfter: offset }), {
+  description: "The log was restored from a backup; offsets above this one may have been lost.",
+  writer: "platform",
+});
