@@ -1,0 +1,46 @@
+/**
+ * What a test file declares at its top: the database or broker it works on, made before its tests and removed after them.
+ */
+import { afterAll, beforeAll } from "vitest";
+import { startNats, type NatsOptions, type TestNats } from "./nats.js";
+import { startPostgres, type TestDatabase } from "./postgres.js";
+
+/** An empty database for the tests of this file (or `describe`). Read `url` inside tests and hooks, never while they are declared. */
+export function useTestDatabase(): { readonly url: string } {
+  let database: TestDatabase | undefined;
+  beforeAll(async () => {
+    database = await (await startPostgres()).createDatabase();
+  });
+  afterAll(async () => {
+    await database?.drop();
+  });
+  return {
+    get url() {
+      if (database === undefined) throw new Error("the test database exists inside tests and hooks alone");
+      return database.url;
+    },
+  };
+}
+
+/** A NATS server for the tests of this file (or `describe`). */
+export function useNats(options: NatsOptions = {}): { readonly url: string; readonly server: TestNats } {
+  let nats: TestNats | undefined;
+  beforeAll(async () => {
+    nats = await startNats(options);
+  });
+  afterAll(async () => {
+    await nats?.stop();
+  });
+  const running = (): TestNats => {
+    if (nats === undefined) throw new Error("the NATS server exists inside tests and hooks alone");
+    return nats;
+  };
+  return {
+    get url() {
+      return running().url;
+    },
+    get server() {
+      return running();
+    },
+  };
+}
