@@ -20,6 +20,18 @@ export const created = eventType("itx/created", z.object({ owner: z.string(), pa
   control: true,
 });
 
+export const paused = eventType("itx/paused", z.object({ reason: z.string().max(1024).optional() }), {
+  description: "The context takes no events but the platform's records and a resume.",
+  writer: "anyone",
+  control: true,
+});
+
+export const resumed = eventType("itx/resumed", z.object({}), {
+  description: "A paused context takes every event again.",
+  writer: "anyone",
+  control: true,
+});
+
 export const subscriptionConfigured = eventType(
   "itx/subscription-configured",
   z.object({

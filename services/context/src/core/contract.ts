@@ -1,0 +1,77 @@
+/**
+ * The core state of a context: what the platform itself must know to route, deliver and publish. It is a pure fold over the
+ * control events, split in concerns that are stored, and rewritten, apart.
+ */
+export interface CoreState {
+  readonly identity: IdentityState | null;
+  readonly pause: PauseState | null;
+  /** Rows by name, in the order of their names. */
+  readonly subscriptions: Readonly<Record<string, SubscriptionRow>>;
+  readonly config: ConfigState | null;
+  readonly secret: SecretState | null;
+}
+
+export type Concern = keyof CoreState;
+
+/** Set by the birth of the context. */
+export interface IdentityState {
+  readonly owner: string;
+  readonly path: string;
+  readonly createdAtOffset: number;
+}
+
+/** Set while the context takes exempt types alone. */
+export interface PauseState {
+  readonly reason: string | null;
+  readonly pausedAtOffset: number;
+}
+
+export interface SubscriptionRow {
+  readonly name: string;
+  /** Parsed expression, `["itx", …]`. */
+  readonly target: readonly unknown[];
+  /** Types delivered; empty means every event. */
+  readonly consumes: readonly string[];
+  /** Delivery starts after this offset. */
+  readonly afterOffset: number;
+  /** Offset of the event that made the row; a row configured anew is another row. */
+  readonly configuredAtOffset: number;
+  /** Offset of the fact that halted delivery; `null` while it runs. */
+  readonly haltedAtOffset: number | null;
+  /** Offset of the newest fact that resumed it; `null` when there is none. */
+  readonly resumedAtOffset: number | null;
+  /** Where that fact asked to continue; `null` when it named no place. */
+  readonly resumedAfterOffset: number | null;
+}
+
+/** The build that `itx.config` stands for. */
+export interface ConfigState {
+  readonly digest: string;
+  readonly commitOid: string;
+  readonly generation: number;
+  readonly modules: readonly ConfigModule[];
+  readonly mainModule: string | null;
+  readonly configuredAtOffset: number;
+}
+
+export interface ConfigModule {
+  readonly file: string;
+  readonly module: string;
+  readonly identity: string;
+  readonly classes: readonly string[];
+}
+
+/** The newest sealed value of a secret. */
+export interface SecretState {
+  readonly path: string;
+  readonly urls: readonly string[];
+  readonly sealed: { readonly keyId: string; readonly wrappedKey: string; readonly box: string };
+  readonly setAtOffset: number;
+}
+
+/** A control event as reducers see it. */
+export interface ControlEvent {
+  readonly offset: number;
+  readonly type: string;
+  readonly payload: unknown;
+}

@@ -1,0 +1,152 @@
+/**
+ * What the parts of the log share: how a context is held in memory, what an append asks and answers, and what is told after a
+ * commit. Offsets and commit numbers are JavaScript numbers: the API refuses what does not fit in 53 bits.
+ */
+import type { CoreState } from "../core/contract.js";
+import type { Writer } from "../caller/contract.js";
+
+export interface ContextAddress {
+  /** Project id or `global`. */
+  readonly owner: string;
+  /** Absolute path. */
+  readonly path: string;
+}
+
+/** A born context as of one commit. Immutable: the cache replaces it when a later commit becomes known. */
+export interface ContextHead {
+  readonly address: ContextAddress;
+  /** `partition << 40 | number`; below 2^48. */
+  readonly contextId: number;
+  readonly partition: number;
+  /** Time the context's row was made, microseconds since 1970. */
+  readonly createdAtUs: number;
+  /** Number of the last commit, dense from 1; 0 while no commit exists. */
+  readonly commitNo: number;
+  /** Offset of the last event; 0 while there is none. */
+  readonly lastOffset: number;
+  /** The next event lands above this offset. */
+  readonly reservedThrough: number;
+  /** Number of the newest commit with a control event. */
+  readonly lastControl: number;
+  /** Highest epoch of the partition's owner that committed here. */
+  readonly runnerEpoch: number;
+  /** Generation of the shard at the last commit. */
+  readonly generation: number;
+  /** Folded through `lastControl`. */
+  readonly core: CoreState;
+}
+
+/** One statement with a fixed text; a connection keeps it prepared under its name. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** Whatever runs a statement: one connection, or a pool. Rows come as arrays of column values, integers of 8 bytes as text. */
+export interface SqlSession {
+  /** @throws CodedError UNAVAILABLE (retryable) when the database is away, or the driver's error. */
+  query<Row extends readonly unknown[]>(statement: Statement, values: readonly unknown[]): Promise<Row[]>;
+}
+
+/**
+ * The contexts this process holds, of one shard. Only ever moves a context forward, so loads may race commits. What it answers
+ * may be behind other processes: confirm it (`refresh`) before answering a caller from it.
+ */
+export interface ContextCache {
+  /** What is held now, without asking the database. */
+  peek(address: ContextAddress): ContextHead | undefined;
+  peekById(contextId: number): ContextHead | undefined;
+  /** What is held, else what the database has; `undefined` in the place of a context that was never born. One statement for all. */
+  load(addresses: readonly ContextAddress[]): Promise<(ContextHead | undefined)[]>;
+  /**
+   * Reads the last commit row of each context in one statement (one more when control events are to be folded) and answers the
+   * heads as of now. A context of which nothing is held is loaded.
+   */
+  refresh(contextIds: readonly number[], session?: SqlSession): Promise<ContextHead[]>;
+}
+
+/** An event complete and storable: every limit checked, the source stamped, the JSON validated. */
+export interface StorableEvent {
+  readonly type: string;
+  /** JSON text as sent; `null` when there is none. */
+  readonly payload: Buffer | null;
+  readonly metadata: Buffer | null;
+  readonly idempotencyKey: string | null;
+  /** SHA-256 of the canonical body; set exactly when the key is. */
+  readonly bodyDigest: Buffer | null;
+  readonly expectedOffset: number | null;
+  /** JSON of the stamped source, as stored. */
+  readonly source: string;
+  readonly traceparent: string | null;
+  readonly formatVersion: number;
+  /** The parsed payload of a control event, else `undefined`. */
+  readonly control: { readonly payload: unknown } | undefined;
+  /** Bytes counted against group and batch limits. */
+  readonly bytes: number;
+}
+
+/** One append as the API hands it over: not yet checked. */
+export interface AppendCommand {
+  readonly address: ContextAddress;
+  /** UUID kept over retries; `null` lets the engine make one. */
+  readonly appendId: string | null;
+  readonly events: readonly AppendEvent[];
+  readonly writer: Writer;
+  readonly traceparent: string | null;
+}
+
+export interface AppendEvent {
+  readonly type: string;
+  readonly payload: Buffer | null;
+  readonly metadata: Buffer | null;
+  readonly idempotencyKey: string | null;
+  readonly expectedOffset: number | null;
+  readonly processor: ProcessorLabel | null;
+}
+
+/** The one part of a source a writer may give. */
+export interface ProcessorLabel {
+  readonly slug: string;
+  readonly version: string;
+  readonly whileProcessing: { readonly offset: number; readonly type: string } | null;
+}
+
+export interface AppendReceipt {
+  readonly offset: number;
+  readonly createdAtUs: number;
+  /** True when the event was there already under the same key. */
+  readonly existing: boolean;
+}
+
+/** Appends to the contexts of every shard. */
+export interface Appender {
+  /**
+   * Commits all events of the append or none. Answers after the commit.
+   *
+   * @throws CodedError: refusals and conflicts are final; UNAVAILABLE, OVERLOADED and DEADLINE_EXCEEDED are safe to retry with
+   *   the same `appendId`.
+   */
+  append(command: AppendCommand): Promise<readonly AppendReceipt[]>;
+}
+
+/** One commit of one context, after it is durable. */
+export interface CommittedContext {
+  readonly head: ContextHead;
+  readonly commitNo: number;
+  readonly firstOffset: number;
+  /** Below `firstOffset` when the commit holds no event. */
+  readonly lastOffset: number;
+  /** The events; the one at index i has offset `firstOffset + i`. */
+  readonly events: readonly StorableEvent[];
+  readonly traceparent: string | null;
+}
+
+/** What one database statement committed. */
+export interface CommittedBatch {
+  /** Commit time by the database clock, microseconds since 1970: `created_at` of every event. */
+  readonly atUs: number;
+  readonly commits: readonly CommittedContext[];
+}
+
+/** Told of every commit of this process, in commit order for each context, before the append is answered. Must not throw or block. */
+export type CommitObserver = (batch: CommittedBatch) => void;
