@@ -213,6 +213,8 @@ export interface BuildJob {
   fileCount: number;
   /** Milliseconds until the job is ended. */
   deadlineMs: number;
+  /** Digest of the toolchain the build is keyed by; a worker with another one answers UNAVAILABLE. */
+  toolchain: string;
 }
 
 /** SourceChunk is a piece of a source file. */
@@ -1316,7 +1318,7 @@ export const RunBuildRequest: MessageFns<RunBuildRequest> = {
 };
 
 function createBaseBuildJob(): BuildJob {
-  return { entries: [], fileCount: 0, deadlineMs: 0 };
+  return { entries: [], fileCount: 0, deadlineMs: 0, toolchain: "" };
 }
 
 export const BuildJob: MessageFns<BuildJob> = {
@@ -1329,6 +1331,9 @@ export const BuildJob: MessageFns<BuildJob> = {
     }
     if (message.deadlineMs !== 0) {
       writer.uint32(24).int32(message.deadlineMs);
+    }
+    if (message.toolchain !== "") {
+      writer.uint32(34).string(message.toolchain);
     }
     return writer;
   },
@@ -1370,6 +1375,14 @@ export const BuildJob: MessageFns<BuildJob> = {
             message.deadlineMs = reader.int32();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.toolchain = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1395,6 +1408,7 @@ export const BuildJob: MessageFns<BuildJob> = {
         : isSet(object.deadline_ms)
         ? globalThis.Number(object.deadline_ms)
         : 0,
+      toolchain: isSet(object.toolchain) ? globalThis.String(object.toolchain) : "",
     };
   },
 
@@ -1409,6 +1423,9 @@ export const BuildJob: MessageFns<BuildJob> = {
     if (message.deadlineMs !== 0) {
       obj.deadlineMs = Math.round(message.deadlineMs);
     }
+    if (message.toolchain !== "") {
+      obj.toolchain = message.toolchain;
+    }
     return obj;
   },
 
@@ -1420,6 +1437,7 @@ export const BuildJob: MessageFns<BuildJob> = {
     message.entries = object.entries?.map((e) => e) || [];
     message.fileCount = object.fileCount ?? 0;
     message.deadlineMs = object.deadlineMs ?? 0;
+    message.toolchain = object.toolchain ?? "";
     return message;
   },
 };
