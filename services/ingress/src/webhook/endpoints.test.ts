@@ -1,0 +1,58 @@
+import { readFile } from "node:fs/promises";
+import { useTestDatabase } from "@iterate-platform/testing";
+import pg from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { maxSecretBytes, minSecretBytes, WebhookEndpoints } from "./endpoints.js";
+
+const database = useTestDatabase();
+let pool: pg.Pool;
+const sealed = new Map<string, string>();
+let endpoints: WebhookEndpoints;
+
+beforeAll(async () => {
+  pool = new pg.Pool({ connectionString: database.url, max: 4 });
+  await pool.query(await readFile(new URL("../../migrations/001_projects.sql", import.meta.url), "utf8"));
+  await pool.query("insert into project (id, slug, created_by) values ('prj_a', 'a', 'admin'), ('prj_b', 'b', 'admin')");
+  endpoints = new WebhookEndpoints(pool, async (owner, path, material) => {
+    sealed.set(`${owner} ${path}`, Buffer.from(material).toString());
+  });
+});
+
+afterAll(async () => {
+  await pool.end();
+});
+
+test("an endpoint gets an unguessable id and a secret that is answered once", async () => {
+  const { endpoint, generatedSecret } = await endpoints.create("prj_a", "github", "main", null);
+  expect(endpoint.id).toMatch(/^[0-9a-f]{32}$/);
+  expect(sealed.get(`prj_a ${endpoint.secretPath}`)).toBe(generatedSecret);
+  expect(await endpoints.find(endpoint.id)).toEqual(endpoint);
+  expect(JSON.stringify(await endpoints.list("prj_a"))).not.toContain(generatedSecret);
+});
+
+test("a name is taken once in a project and provider, and free in another project", async () => {
+  await endpoints.create("prj_a", "github", "twice", null);
+  const before = await endpoints.list("prj_a");
+  await expect(endpoints.create("prj_a", "github", "twice", null)).rejects.toMatchObject({ code: "ALREADY_EXISTS" });
+  expect(await endpoints.list("prj_a")).toEqual(before);
+  await expect(endpoints.create("prj_b", "github", "twice", null)).resolves.toBeDefined();
+});
+
+test("a secret of the caller's is kept and not answered; its length is bounded", async () => {
+  for (const [length, taken] of [
+    [minSecretBytes - 1, false],
+    [minSecretBytes, true],
+    [minSecretBytes + 1, true],
+    [maxSecretBytes - 1, true],
+    [maxSecretBytes, true],
+    [maxSecretBytes + 1, false],
+  ] as const) {
+    const made = endpoints.create("prj_b", "github", `length-${length}`, Buffer.alloc(length, "s"));
+    if (taken) await expect(made).resolves.toMatchObject({ generatedSecret: null });
+    else await expect(made).rejects.toMatchObject({ code: "INVALID_INPUT" });
+  }
+});
+
+test.for(["", "../x", "0".repeat(32), "F".repeat(32)])("the id %j finds nothing", async (id) => {
+  expect(await endpoints.find(id)).toBeNull();
+});
