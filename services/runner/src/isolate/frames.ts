@@ -1,0 +1,55 @@
+/** Reads the answer of an operation that yields frames: lines of a mark and JSON, from a body that is hostile in size and shape. */
+import { CodedError, codedError } from "iterate/lib";
+import { projectFailure, type ProjectFailure } from "./project-failure.js";
+import type { Isolate, Operation, Surroundings } from "./isolate.js";
+import type { Invocation } from "./invocation.js";
+import { LineSplitter } from "./line-splitter.js";
+
+export interface FramesCall {
+  readonly operation: Extract<Operation, "describe" | "process-batch">;
+  readonly surroundings: Surroundings;
+  readonly module?: string;
+  readonly className?: string;
+  /** JSON text of the input. */
+  readonly body?: Uint8Array;
+}
+
+const frameMark = "f".charCodeAt(0);
+const failureMark = "e".charCodeAt(0);
+const doneMark = "d".charCodeAt(0);
+
+/**
+ * Runs the call and hands each frame to the invocation. Resolves with what the code threw, or with `undefined` when it went well.
+ * @throws ISOLATE_OUTPUT for an answer of another shape or size, and whatever else ended the invocation.
+ */
+export async function runFrames(isolate: Isolate, invocation: Invocation, call: FramesCall, frameBytes: number): Promise<ProjectFailure | undefined> {
+  const head = { ...call.surroundings, ...(call.module === undefined ? {} : { module: call.module }), ...(call.className === undefined ? {} : { className: call.className }) };
+  const answer = await isolate.request(invocation, call.operation, head, { body: call.body ?? null });
+  const lines = new LineSplitter(frameBytes + 1);
+  try {
+    for await (const chunk of answer.body) {
+      for (const line of lines.push(chunk as Buffer)) {
+        const body = line.subarray(1);
+        if (line[0] === frameMark) await invocation.frame(body);
+        else if (line[0] === failureMark) return await ended(isolate, invocation, projectFailure(body));
+        else if (line[0] === doneMark) return await ended(isolate, invocation, undefined);
+        else throw output("The answer holds a line of no known kind.");
+      }
+      if (lines.isSkipping) throw output(`A frame of the answer has more than ${frameBytes} bytes.`);
+    }
+  } catch (thrown) {
+    const failure = await isolate.failure(invocation, thrown);
+    answer.body.destroy();
+    throw failure;
+  }
+  throw await isolate.failure(invocation, output("The answer ended before its end was said."));
+}
+
+async function ended(isolate: Isolate, invocation: Invocation, failure: ProjectFailure | undefined): Promise<ProjectFailure | undefined> {
+  await isolate.drained(invocation);
+  return failure;
+}
+
+function output(message: string): CodedError {
+  return codedError("ISOLATE_OUTPUT", message);
+}

@@ -1,0 +1,73 @@
+/**
+ * Decides from outside whether a process loops, hangs or has outgrown its memory. Pure: samples in, a verdict out.
+ *
+ * A ping is sent only when the process has burnt CPU since the last look, so one that merely waits costs one read of procfs per
+ * look. States: quiet (no ping outstanding) → asked (ping outstanding since a time and a CPU reading) → quiet on the answer.
+ * While asked: `loopMs` without an answer and half of that burnt as CPU is a loop; `hangMs` without an answer is a hang, which
+ * may be the machine's fault and is therefore not called one.
+ */
+import type { IsolateLimits } from "./limits.js";
+import type { ProcessStat } from "./process-stat.js";
+
+export type Verdict = "well" | "ping" | "loop" | "hang" | "memory";
+
+export interface Sample extends ProcessStat {
+  /** Monotonic milliseconds. */
+  readonly nowMs: number;
+}
+
+type WatchdogLimits = Pick<IsolateLimits, "loopMs" | "hangMs" | "residentBytes">;
+
+// CPU within one look that makes a process worth asking: two clock ticks, above what an answered ping itself costs.
+const noticeableCpuMs = 20;
+
+export class Watchdog {
+  readonly #limits: WatchdogLimits;
+  #asked: Sample | undefined;
+  #lastCpuMs: number;
+  #isSuspected = false;
+
+  constructor(limits: WatchdogLimits, cpuMs: number) {
+    this.#limits = limits;
+    this.#lastCpuMs = cpuMs;
+  }
+
+  /** `ping` asks the caller to send one and to report its answer to `answered`. */
+  look(sample: Sample): Verdict {
+    if (sample.residentBytes > this.#limits.residentBytes) return "memory";
+    if (this.#asked !== undefined) return unanswered(this.#asked, sample, this.#limits);
+    const burntMs = sample.cpuMs - this.#lastCpuMs;
+    this.#lastCpuMs = sample.cpuMs;
+    if (burntMs < noticeableCpuMs && !this.#isSuspected) return "well";
+    this.#isSuspected = false;
+    this.#asked = sample;
+    return "ping";
+  }
+
+  /** Asks at the next look whatever the process burns: after a deadline nobody knows what the code still does. */
+  suspect(): void {
+    this.#isSuspected = true;
+  }
+
+  /** True while a ping is outstanding or due: the looks must go on. */
+  get isAsking(): boolean {
+    return this.#asked !== undefined || this.#isSuspected;
+  }
+
+  answered(): void {
+    this.#asked = undefined;
+  }
+}
+
+function unanswered(asked: Sample, now: Sample, limits: WatchdogLimits): Verdict {
+  const waitedMs = now.nowMs - asked.nowMs;
+  if (waitedMs >= limits.loopMs && now.cpuMs - asked.cpuMs >= limits.loopMs / 2) return "loop";
+  return waitedMs >= limits.hangMs ? "hang" : "well";
+}
+
+/** A start is a call that has not answered: `late` past the deadline with half of it burnt, or past `hangMs` in any case. */
+export function startVerdict(startedAt: number, sample: Sample, limits: Pick<IsolateLimits, "startDeadlineMs" | "hangMs">): "well" | "late" {
+  const waitedMs = sample.nowMs - startedAt;
+  const burnt = waitedMs >= limits.startDeadlineMs && sample.cpuMs >= limits.startDeadlineMs / 2;
+  return burnt || waitedMs >= limits.hangMs ? "late" : "well";
+}
