@@ -8,10 +8,13 @@ test("answers the first value that is neither nothing nor false", async () => {
 
 test("waits through failures and names the last one when the bound is reached", async () => {
   let looks = 0;
-  const failing = eventually(() => {
-    looks++;
-    throw new Error(`look ${looks}`);
-  }, { timeoutMs: 100, intervalMs: 10 });
+  const failing = eventually(
+    () => {
+      looks++;
+      throw new Error(`look ${looks}`);
+    },
+    { timeoutMs: 100, intervalMs: 10 },
+  );
   await expect(failing).rejects.toThrow(/not so within 100 ms: look \d+/);
   expect(looks).toBeGreaterThan(2);
 });

@@ -63,7 +63,9 @@ describe("in front of an echo", () => {
     socket.write("lost?");
     const late = await dial();
     late.socket.write("late");
-    await expect(eventually(() => heard() !== "" || late.heard() !== "", { timeoutMs: 150 })).rejects.toThrow(/not so within 150 ms/);
+    await expect(eventually(() => heard() !== "" || late.heard() !== "", { timeoutMs: 150 })).rejects.toThrow(
+      /not so within 150 ms/,
+    );
     expect(error()).toBeUndefined();
     await proxy.heal();
     await eventually(() => heard() === "lost?" && late.heard() === "late");

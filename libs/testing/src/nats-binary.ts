@@ -4,7 +4,18 @@
  */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -40,7 +51,10 @@ export async function ensureNatsServer(folder: string = toolsFolder): Promise<st
   const found = findNatsServer(folder);
   if (found !== undefined) return found;
   const failures: string[] = [];
-  for (const [name, get] of [["Debian's package", unpackDebian], ["the release archive", unpackRelease]] as const) {
+  for (const [name, get] of [
+    ["Debian's package", unpackDebian],
+    ["the release archive", unpackRelease],
+  ] as const) {
     try {
       await install(folder, get);
       const binary = findNatsServer(folder);
@@ -87,7 +101,8 @@ async function unpackDebian(incoming: string): Promise<void> {
 
 async function unpackRelease(incoming: string): Promise<void> {
   const expected = release.sha256[process.arch];
-  if (process.platform !== "linux" || expected === undefined) throw new Error(`none pinned for ${process.platform}-${process.arch}`);
+  if (process.platform !== "linux" || expected === undefined)
+    throw new Error(`none pinned for ${process.platform}-${process.arch}`);
   const name = `nats-server-v${release.version}-linux-${process.arch === "x64" ? "amd64" : process.arch}`;
   const url = `https://github.com/nats-io/nats-server/releases/download/v${release.version}/${name}.tar.gz`;
   const answer = await fetch(url, { signal: AbortSignal.timeout(60_000) });

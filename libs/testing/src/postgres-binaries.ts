@@ -34,8 +34,11 @@ function findPackage(): { native: string; version: string } {
     const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
     return { native: join(root, "native"), version };
   } catch (cause) {
-    throw new Error(`no Postgres binaries for ${process.platform}-${process.arch}: ${name} is not installed. ` +
-      "Run `make setup`, or name a server's admin URL in ITERATE_TEST_POSTGRES_URL.", { cause });
+    throw new Error(
+      `no Postgres binaries for ${process.platform}-${process.arch}: ${name} is not installed. ` +
+        "Run `make setup`, or name a server's admin URL in ITERATE_TEST_POSTGRES_URL.",
+      { cause },
+    );
   }
 }
 

@@ -185,7 +185,9 @@ async function launch(options: PostgresServerOptions, port: number, deadline: nu
     },
   });
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<"late">((resolve) => (timer = setTimeout(() => resolve("late"), Math.max(1, deadline - performance.now()))));
+  const late = new Promise<"late">(
+    (resolve) => (timer = setTimeout(() => resolve("late"), Math.max(1, deadline - performance.now()))),
+  );
   const outcome = await Promise.race([ready, late, child.exited.then(() => "ended" as const)]);
   clearTimeout(timer);
   if (outcome === "ready") return child;

@@ -25,7 +25,9 @@ afterEach(async () => {
 
 test("a test file has an empty database of its own on Postgres 15 or newer", async () => {
   const client = await connect(database.url);
-  const { rows } = await client.query("select current_setting('server_version_num')::int as version, count(*)::int as tables from pg_stat_user_tables");
+  const { rows } = await client.query(
+    "select current_setting('server_version_num')::int as version, count(*)::int as tables from pg_stat_user_tables",
+  );
   expect(rows[0].version).toBeGreaterThanOrEqual(150_000);
   expect(rows[0].tables).toBe(0);
 });

@@ -22,7 +22,7 @@ export interface TestDatabase {
 export interface TestPostgres {
   /** A superuser's URL. */
   adminUrl: string;
-  createDatabase(): Promise<TestDatabase>;
+  createDatabase: () => Promise<TestDatabase>;
   /** Ends it if it is private; a shared server stays for the other test files. */
   stop(): Promise<void>;
 }
