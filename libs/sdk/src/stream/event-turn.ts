@@ -1,0 +1,103 @@
+/**
+ * One call into a processor and everything that must end before the next: open while the call and its blockers run, closed for good
+ * when no blocker and no append is left. Background work outlives it and keeps only `append`.
+ */
+import { codedError } from "../lib/coded-error.js";
+import type { AnyProcessorContract } from "./contract.js";
+import type { EventInput, ProcessorSource, StreamEvent } from "./event.js";
+import { stampEvent, WriteBudget, type StampedEvent } from "./emitted-event.js";
+import type { ProcessorActions } from "./stream-processor.js";
+
+/** What all turns of one batch share. */
+export interface TurnHost {
+  readonly contract: AnyProcessorContract;
+  append(events: readonly EventInput[]): Promise<StreamEvent[]>;
+  buffer(events: readonly StampedEvent[]): void;
+  background(work: () => unknown, offset: number | null): void;
+}
+
+export class EventTurn {
+  readonly #host: TurnHost;
+  readonly #source: ProcessorSource;
+  readonly #blockers: (() => unknown)[] = [];
+  readonly #appends = new Set<Promise<unknown>>();
+  #open = true;
+
+  constructor(host: TurnHost, handling: { readonly offset: number; readonly type: string } | null) {
+    this.#host = host;
+    const { slug, version } = host.contract;
+    this.#source = handling === null ? { slug, version } : { slug, version, whileProcessing: { offset: handling.offset, type: handling.type } };
+  }
+
+  /** Runs the call, then its blockers to a fixed point. Answers nothing to wait for when the call was synchronous and asked for nothing. */
+  run(call: (actions: ProcessorActions<AnyProcessorContract>) => unknown): Promise<void> | undefined {
+    let called: unknown;
+    try {
+      called = call(this.#actions());
+    } catch (thrown) {
+      return this.#finish(Promise.reject(thrown as Error));
+    }
+    if (called === undefined && this.#blockers.length === 0 && this.#appends.size === 0) {
+      this.#open = false;
+      return undefined;
+    }
+    return this.#finish(called);
+  }
+
+  async #finish(called: unknown): Promise<void> {
+    try {
+      await called;
+      for (;;) {
+        const blocker = this.#blockers.shift();
+        if (blocker !== undefined) await blocker();
+        else if (this.#appends.size > 0) await Promise.allSettled(this.#appends);
+        else break;
+      }
+    } finally {
+      this.#open = false;
+      // No write of a failed turn is still under way when the batch is delivered again.
+      await Promise.allSettled(this.#appends);
+    }
+  }
+
+  #actions(): ProcessorActions<AnyProcessorContract> {
+    return {
+      append: (...events) => this.#append(events),
+      emit: (...events) => this.#emit(events),
+      blockProcessorWhile: (work) => {
+        this.#assertOpen("blockProcessorWhile");
+        this.#blockers.push(work);
+      },
+      runInBackground: (work) => this.#host.background(work, this.#source.whileProcessing?.offset ?? null),
+    };
+  }
+
+  async #append(inputs: readonly EventInput[]): Promise<StreamEvent[]> {
+    const stamped = inputs.map((input) => stampEvent(this.#host.contract, input, this.#source));
+    new WriteBudget().take(stamped);
+    if (stamped.length === 0) return [];
+    const appending = this.#host.append(stamped.map(({ event }) => event));
+    this.#appends.add(appending);
+    try {
+      return await appending;
+    } finally {
+      this.#appends.delete(appending);
+    }
+  }
+
+  #emit(inputs: readonly EventInput[]): void {
+    this.#assertOpen("emit");
+    for (const input of inputs) {
+      if (input.offset !== undefined) {
+        throw codedError("INVALID_INPUT", `an emitted ${JSON.stringify(input.type)} cannot expect an offset: it is appended later; use append`);
+      }
+    }
+    this.#host.buffer(inputs.map((input) => stampEvent(this.#host.contract, input, this.#source)));
+  }
+
+  #assertOpen(action: string): void {
+    if (!this.#open) {
+      throw codedError("INVALID_INPUT", `${action} was called after its event was processed; background work writes with append`, { action });
+    }
+  }
+}
