@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineProcessorContract, ProcessorEngine, StreamProcessor } from "./processor.js";
 import type { BatchAnswer, EventBatch, ProcessBatchEndArgs, ProcessEventArgs, ProcessorProblem, ReduceArgs, StreamEvent, Timers } from "./processor.js";
+import { OffsetWaiters } from "./offset-waiters.js";
 import { committedEvent, memoryStorage, memoryStream, settle } from "./test-support.js";
 
 const Contract = defineProcessorContract({
@@ -110,6 +111,31 @@ describe("blockers", () => {
     expect(processor.log).toEqual(["count@1", "awaited", "count@2!", "awaited"]);
   });
 
+  it("stays open for what follows on an append nobody waits for", async () => {
+    const processor = new Recorder(({ event, append, emit, blockProcessorWhile }, log) => {
+      if (event === null) return;
+      void append({ type: "counted", payload: { offset: 1 } }).then(() => {
+        emit({ type: "counted", payload: { offset: 2 } });
+        blockProcessorWhile(() => log.push("blocker"));
+      });
+    });
+    const { engine, storage } = host(processor);
+    await deliver(engine.processBatch(batch([event(1)])));
+    expect(processor.log).toEqual(["count@1!", "blocker"]);
+    expect(storage.outbox.map(({ payload }) => payload)).toEqual([{ offset: 2 }]);
+  });
+
+  it("fails the batch for an append that failed unseen, and not for one whose failure was handled", async () => {
+    const shut = { ...memoryStream(), append: () => Promise.reject(new Error("the log is away")) };
+    const unseen = host(new Recorder(({ append }) => void append({ type: "counted", payload: { offset: 1 } })), { stream: shut });
+    await expect(deliver(unseen.engine.processBatch(batch([event(1)])))).rejects.toThrow("the log is away");
+    expect(unseen.storage.writes).toBe(0);
+
+    const handled = host(new Recorder(({ append }, log) => void append({ type: "counted", payload: { offset: 1 } }).catch(() => log.push("handled"))), { stream: shut });
+    await deliver(handled.engine.processBatch(batch([event(1)])));
+    expect(handled.storage.writes).toBe(1);
+  });
+
   it("runs batches in one serial chain, even when the second is asked for while the first still blocks", async () => {
     const slow = gate();
     const processor = new Recorder(({ event, blockProcessorWhile }) => {
@@ -154,6 +180,10 @@ describe("background work", () => {
         runInBackground(async () => {
           await append({ type: "counted", payload: { offset: 1 } });
           log.push("appended");
+          runInBackground(async () => {
+            await turnOfTheLoop();
+            log.push("last");
+          });
         });
       });
     });
@@ -167,7 +197,7 @@ describe("background work", () => {
     expect(processor.log).toEqual(["count@1!", "started with 1 write", "count@2!"]);
     slow.resolve();
     expect((await settled).value).toEqual({ kind: "settled", failures: [] });
-    expect(processor.log.at(-1)).toBe("appended");
+    expect(processor.log.slice(-2)).toEqual(["appended", "last"]);
     expect(stream.events[0]?.source.processor).toEqual({ slug: "recorder", version: "1", whileProcessing: { offset: 1, type: "count" } });
   });
 
@@ -383,6 +413,14 @@ describe("gaps", () => {
     expect(processor.log).toEqual(["poke@1", "poke@2!", "count@3!"]);
   });
 
+  it("shows an ephemeral event to the processor and never folds it", async () => {
+    const processor = new Recorder();
+    const { engine } = host(processor);
+    await deliver(engine.processBatch(batch([event(1), committedEvent({ type: "count" }, { offset: 2, ephemeral: true })])));
+    expect(processor.log).toEqual(["count@1", "count@2!"]);
+    expect((await engine.snapshot()).state).toEqual({ seen: [1] });
+  });
+
   it("refuses a log that makes no progress rather than reading for ever", async () => {
     const stream = memoryStream();
     const stuck = { ...stream, readEvents: async () => ({ events: [], scannedThroughOffset: 0, atHead: false }) };
@@ -449,6 +487,19 @@ describe("waiting for an offset", () => {
     expect(due[1]?.cancelled).toBe(true);
     await expect(engine.waitUntilProcessed({ offset: 1 })).resolves.toEqual({ offset: 2 });
     expect(due).toHaveLength(2);
+  });
+
+  it("[iterate-74] holds no waiter that was answered or whose time is over", async () => {
+    const { timers, due } = manualTimers();
+    const waiters = new OffsetWaiters(timers);
+    const waits = [waiters.wait(3, 1), waiters.wait(2), waiters.wait(500_000, 500_000)].map((wait) => wait.catch((error: unknown) => (error as { code: string }).code));
+    expect(due.map(({ delayMs }) => delayMs)).toEqual([1, 10_000, 120_000]);
+    due[0]?.callback();
+    waiters.reached(2);
+    expect(waiters.size).toBe(1);
+    due[2]?.callback();
+    expect(waiters.size).toBe(0);
+    expect(await Promise.all(waits)).toEqual(["WAIT_TIMEOUT", 2, "WAIT_TIMEOUT"]);
   });
 
   it("learns from the checkpoint how far it has come", async () => {

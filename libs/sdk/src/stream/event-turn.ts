@@ -20,7 +20,7 @@ export class EventTurn {
   readonly #host: TurnHost;
   readonly #source: ProcessorSource;
   readonly #blockers: (() => unknown)[] = [];
-  readonly #appends = new Set<Promise<unknown>>();
+  readonly #appends = new Set<WatchedAppend>();
   #open = true;
 
   constructor(host: TurnHost, handling: { readonly offset: number; readonly type: string } | null) {
@@ -50,13 +50,24 @@ export class EventTurn {
       for (;;) {
         const blocker = this.#blockers.shift();
         if (blocker !== undefined) await blocker();
-        else if (this.#appends.size > 0) await Promise.allSettled(this.#appends);
+        else if (this.#appends.size > 0) await this.#appended();
         else break;
       }
-    } finally {
+    } catch (thrown) {
       this.#open = false;
       // No write of a failed turn is still under way when the batch is delivered again.
-      await Promise.allSettled(this.#appends);
+      await Promise.allSettled([...this.#appends].map(({ written }) => written));
+      throw thrown;
+    }
+    this.#open = false;
+  }
+
+  /** Waits for the appends under way; one that failed without anybody looking fails the turn, so that no write is lost unseen. */
+  async #appended(): Promise<void> {
+    for (const append of this.#appends) {
+      const [outcome] = await Promise.allSettled([append.written]);
+      this.#appends.delete(append);
+      if (outcome.status === "rejected" && !append.observed) throw outcome.reason;
     }
   }
 
@@ -72,17 +83,18 @@ export class EventTurn {
     };
   }
 
-  async #append(inputs: readonly EventInput[]): Promise<StreamEvent[]> {
+  #append(inputs: readonly EventInput[]): Promise<StreamEvent[]> {
+    const written = this.#write(inputs);
+    if (!this.#open) return written;
+    const append = WatchedAppend.of(written);
+    this.#appends.add(append);
+    return append;
+  }
+
+  async #write(inputs: readonly EventInput[]): Promise<StreamEvent[]> {
     const stamped = inputs.map((input) => stampEvent(this.#host.contract, input, this.#source));
     new WriteBudget().take(stamped);
-    if (stamped.length === 0) return [];
-    const appending = this.#host.append(stamped.map(({ event }) => event));
-    this.#appends.add(appending);
-    try {
-      return await appending;
-    } finally {
-      this.#appends.delete(appending);
-    }
+    return stamped.length === 0 ? [] : this.#host.append(stamped.map(({ event }) => event));
   }
 
   #emit(inputs: readonly EventInput[]): void {
@@ -99,5 +111,28 @@ export class EventTurn {
     if (!this.#open) {
       throw codedError("INVALID_INPUT", `${action} was called after its event was processed; background work writes with append`, { action });
     }
+  }
+}
+
+/** The answer to an append that knows whether somebody awaits it or handles its failure. */
+class WatchedAppend extends Promise<StreamEvent[]> {
+  observed = false;
+  written: Promise<StreamEvent[]> = Promise.resolve([]);
+
+  static of(written: Promise<StreamEvent[]>): WatchedAppend {
+    const append = new WatchedAppend((resolve) => resolve(written));
+    append.written = written;
+    // The turn reports a failure nobody saw; the runtime need not call it unhandled as well.
+    Promise.prototype.then.call(append, undefined, () => undefined);
+    return append;
+  }
+
+  static override get [Symbol.species](): PromiseConstructor {
+    return Promise;
+  }
+
+  override then<A = StreamEvent[], B = never>(onFulfilled?: ((events: StreamEvent[]) => A | PromiseLike<A>) | null, onRejected?: ((reason: unknown) => B | PromiseLike<B>) | null): Promise<A | B> {
+    this.observed = true;
+    return super.then(onFulfilled, onRejected);
   }
 }
