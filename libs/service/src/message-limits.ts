@@ -15,6 +15,7 @@ export const maxResponseBytes = 17 * MiB;
 const larger: Readonly<Record<string, number>> = {
   "/iterate.context.v1.ContextService/Append": maxAppendRequestBytes,
   "/iterate.context.v1.ContextService/AppendStream": maxAppendRequestBytes,
+  "/iterate.context.v1.SecretService/Verify": maxAppendRequestBytes,
   "/iterate.runner.v1.IsolateService/Invoke": maxAppendRequestBytes,
 };
 

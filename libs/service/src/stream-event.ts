@@ -1,0 +1,85 @@
+/** Events between the wire and JSON: what code and clients hold is `StreamEvent`, what services pass on is the protobuf message. */
+import type { EventInput as ProtoEventInput, Event as ProtoEvent, ProcessorLabel } from "@iterate-platform/proto/iterate/type/v1/event";
+import type { EventInput, ProcessorSource, StreamEvent } from "iterate/api";
+import { codedError } from "iterate/lib";
+
+/** Throws INVALID_INPUT when a value is not JSON (a function, a cycle, `undefined` at the top) or a field has another type. */
+export function toProtoEventInput(input: EventInput): ProtoEventInput {
+  if (typeof input.type !== "string") throw codedError("INVALID_INPUT", `an event's type is ${typeof input.type}, not a string`, { field: "type" });
+  if (input.idempotencyKey !== undefined && typeof input.idempotencyKey !== "string") {
+    throw codedError("INVALID_INPUT", `an event's idempotencyKey is ${typeof input.idempotencyKey}, not a string`, { field: "idempotencyKey" });
+  }
+  return {
+    type: input.type,
+    payload: jsonBytes("payload", input.payload),
+    metadata: jsonBytes("metadata", input.metadata),
+    idempotencyKey: input.idempotencyKey ?? "",
+    expectedOffset: input.offset === undefined ? undefined : offsetOf(input.offset),
+    processor: input.source?.processor === undefined ? undefined : labelOf(input.source.processor),
+  };
+}
+
+/** The JSON form of a committed event. Throws EVENT_UNREADABLE when its stored text is not JSON. */
+export function toStreamEvent(event: ProtoEvent, path: string): StreamEvent {
+  const { source } = event;
+  const processor = source?.processor;
+  return {
+    offset: Number(event.offset),
+    type: event.type,
+    ...(event.payload === undefined ? {} : { payload: parsed(event, event.payload) }),
+    ...(event.metadata === undefined ? {} : { metadata: parsed(event, event.metadata) }),
+    createdAt: new Date(Number(event.createdAtUs / 1000n)).toISOString(),
+    path,
+    source: {
+      origin: source?.origin ?? path,
+      cause: { chain: source?.cause?.chain ?? "", depth: source?.cause?.depth ?? 0 },
+      ...(source?.principal === undefined ? {} : { principal: source.principal }),
+      ...(processor === undefined ? {} : { processor: processorOf(processor) }),
+      ...(source?.platform === true ? { platform: true } : {}),
+    },
+    ...(event.idempotencyKey === "" ? {} : { idempotencyKey: event.idempotencyKey }),
+  };
+}
+
+function jsonBytes(field: string, value: unknown): Buffer | undefined {
+  if (value === undefined) return undefined;
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    throw codedError("INVALID_INPUT", `an event's ${field} is not JSON: ${error instanceof Error ? error.message : "unknown"}`, { field });
+  }
+  if (text === undefined) throw codedError("INVALID_INPUT", `an event's ${field} is ${typeof value}, not JSON`, { field });
+  return Buffer.from(text);
+}
+
+function offsetOf(offset: number): bigint {
+  if (!Number.isSafeInteger(offset) || offset < 1) throw codedError("INVALID_INPUT", `offset ${offset} is not a whole number from 1`, { field: "offset" });
+  return BigInt(offset);
+}
+
+function labelOf(processor: ProcessorSource): ProcessorLabel {
+  return {
+    slug: processor.slug,
+    version: processor.version,
+    whileProcessingOffset: BigInt(processor.whileProcessing?.offset ?? 0),
+    whileProcessingType: processor.whileProcessing?.type ?? "",
+  };
+}
+
+function processorOf(label: ProcessorLabel): ProcessorSource {
+  const offset = Number(label.whileProcessingOffset);
+  return {
+    slug: label.slug,
+    version: label.version,
+    ...(offset === 0 ? {} : { whileProcessing: { offset, type: label.whileProcessingType } }),
+  };
+}
+
+function parsed(event: ProtoEvent, bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8")) as unknown;
+  } catch {
+    throw codedError("EVENT_UNREADABLE", `the event at offset ${event.offset} is not JSON; read after it`, { offset: Number(event.offset) });
+  }
+}
