@@ -15,7 +15,7 @@ export interface IndexStatement {
   sql: string;
 }
 
-const fileName = /^(\d{4})_[a-z0-9_]+(\.concurrent)?\.sql$/;
+const fileName = /^(\d{3,4})_[a-z0-9_]+(\.concurrent)?\.sql$/;
 const indexStatement = /^create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+([a-z_][a-z0-9_]*)\s/i;
 
 /**
@@ -24,8 +24,9 @@ const indexStatement = /^create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\
  * @throws CodedError INTERNAL naming the file that is misnamed, shares its number, or does in a `.concurrent.sql` what it may not.
  */
 export async function readMigrations(dir: string): Promise<Migration[]> {
-  const names = (await readdir(dir)).filter((name) => name.endsWith(".sql")).sort();
+  const names = (await readdir(dir)).filter((name) => name.endsWith(".sql"));
   const migrations = await Promise.all(names.map(async (name) => parseMigration(name, await readFile(join(dir, name), "utf8"))));
+  migrations.sort((one, other) => one.number - other.number || one.name.localeCompare(other.name));
   migrations.forEach((migration, index) => {
     const before = migrations[index - 1];
     if (before?.number === migration.number)
@@ -37,7 +38,7 @@ export async function readMigrations(dir: string): Promise<Migration[]> {
 export function parseMigration(name: string, text: string): Migration {
   const match = fileName.exec(name);
   if (match?.[1] === undefined)
-    throw codedError("INTERNAL", `migration ${name} is not named NNNN_words.sql or NNNN_words.concurrent.sql`);
+    throw codedError("INTERNAL", `migration ${name} is not named NNN_words.sql or NNN_words.concurrent.sql`);
   // Line ends may change with a checkout; nothing else may.
   const sql = text.replaceAll("\r\n", "\n");
   const shared = { number: Number(match[1]), name, checksum: createHash("sha256").update(sql).digest("hex") };

@@ -165,7 +165,7 @@ describe("a folder is refused when", () => {
     await expect(run()).rejects.toThrow(/0001_a\.sql and 0001_b\.sql share a number/);
   });
 
-  test.each(["1_a.sql", "0001-a.sql", "0001_A.sql", "a.sql"])("a file is named %s", (name) => {
+  test.each(["1_a.sql", "00001_a.sql", "0001-a.sql", "0001_A.sql", "a.sql"])("a file is named %s", (name) => {
     expect(() => parseMigration(name, "select 1")).toThrow(/is not named/);
   });
 
