@@ -1,0 +1,105 @@
+/**
+ * Confirmation: what a process remembers of a context may be behind other processes, so before a caller is answered from memory
+ * the last commit rows are read again. All calls of one turn of the event loop share one query, and while two are under way what
+ * else is asked joins the next: a busy process confirms thousands of calls by a few hundred statements.
+ */
+import type { ContextAddress, ContextCache, ContextHead } from "./contract.js";
+
+/** More than one, so that a call waits for less than a round trip; few, so that they stay large under load. */
+const maxQueriesInFlight = 2;
+/** Contexts in one query. */
+const maxPerQuery = 10_000;
+
+interface Asked {
+  readonly address: ContextAddress;
+  readonly answer: (head: ContextHead | undefined) => void;
+  readonly fail: (error: unknown) => void;
+}
+
+export class HeadConfirmer {
+  readonly #cache: ContextCache;
+  #waiting: Asked[] = [];
+  #isScheduled = false;
+  #inFlight = 0;
+  #queries = 0;
+
+  constructor(cache: ContextCache) {
+    this.#cache = cache;
+  }
+
+  /** Queries sent so far: what cost tests count. */
+  get queries(): number {
+    return this.#queries;
+  }
+
+  /**
+   * The head of a context at some moment after this call; `undefined` when it is not born. It reflects every append that was
+   * acknowledged, through any process, before the call.
+   *
+   * @throws CodedError UNAVAILABLE (retryable) when the database is away.
+   */
+  confirm(address: ContextAddress): Promise<ContextHead | undefined> {
+    return new Promise((answer, fail) => {
+      this.#waiting.push({ address, answer, fail });
+      this.#schedule();
+    });
+  }
+
+  /** The id of a context, which never changes: asked of the database only while it is not known. `undefined` while it is not born. */
+  async idOf(address: ContextAddress): Promise<number | undefined> {
+    return this.#cache.peek(address)?.contextId ?? (await this.confirm(address))?.contextId;
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#inFlight >= maxQueriesInFlight || this.#waiting.length === 0) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      const batch = this.#waiting.splice(0, maxPerQuery);
+      this.#inFlight += 1;
+      void this.#run(batch).finally(() => {
+        this.#inFlight -= 1;
+        this.#schedule();
+      });
+      this.#schedule();
+    });
+  }
+
+  async #run(batch: readonly Asked[]): Promise<void> {
+    const held = new Map<number, Asked[]>();
+    const unknown: Asked[] = [];
+    for (const asked of batch) {
+      const id = this.#cache.peek(asked.address)?.contextId;
+      if (id === undefined) unknown.push(asked);
+      else if (held.has(id)) held.get(id)!.push(asked);
+      else held.set(id, [asked]);
+    }
+    await Promise.all([
+      settle([...held.values()].flat(), async () => {
+        if (held.size === 0) return;
+        this.#queries += 1;
+        const heads = new Map((await this.#cache.refresh([...held.keys()])).map((head) => [head.contextId, head]));
+        for (const [id, all] of held) for (const asked of all) asked.answer(bornOnly(heads.get(id)));
+      }),
+      settle(unknown, async () => {
+        if (unknown.length === 0) return;
+        this.#queries += 1;
+        const heads = await this.#cache.load(unknown.map(({ address }) => address));
+        unknown.forEach((asked, at) => asked.answer(bornOnly(heads[at])));
+      }),
+    ]);
+  }
+}
+
+async function settle(all: readonly Asked[], work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    for (const asked of all) asked.fail(error);
+  }
+}
+
+/** A context's row is made before its first commit: until then it is not born. */
+function bornOnly(head: ContextHead | undefined): ContextHead | undefined {
+  return head === undefined || head.commitNo === 0 ? undefined : head;
+}

@@ -1,0 +1,128 @@
+/**
+ * Reading pages of one context's log, each with a proof of how far it looked. A page without a type filter is one statement that
+ * reaches what is committed when it runs; a filtered one looks no further than a head that was read before it, so the proof holds
+ * whatever is appended meanwhile.
+ */
+import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
+import type { ContextAddress, SqlSession, Statement } from "./contract.js";
+import type { HeadConfirmer } from "./confirm.js";
+import type { EventTypes } from "./event-types.js";
+import { eventsAfter, eventsOfTypesInBlocks, eventsOfTypesInRange } from "./read.sql.js";
+import { RowDecoder, type EventRow } from "./stored-event.js";
+import { blockSize, type TypeBlocks } from "./type-blocks.js";
+
+export interface Page {
+  /** In offset order. */
+  readonly events: readonly Event[];
+  /** Every matching event at or below this offset, and above the one asked for, is in this page. */
+  readonly scannedThrough: number;
+  /** True when the page reaches the head of the log as of the call. */
+  readonly isAtHead: boolean;
+}
+
+export interface PageBounds {
+  /** Most events. */
+  readonly limit: number;
+  /** Most bytes of bodies; the first event is in the page whatever its size. */
+  readonly maxBytes: number;
+  /** Most offsets a filtered page looks through before it answers what it has, be it nothing; no bound when absent. */
+  readonly maxScan?: number;
+}
+
+/** Ranges up to this many offsets are looked through event by event rather than by their blocks. */
+const directRange = 8 * blockSize;
+
+export interface LogReaderParts {
+  readonly sql: SqlSession;
+  readonly heads: HeadConfirmer;
+  readonly types: EventTypes;
+  readonly blocks: TypeBlocks;
+}
+
+export class LogReader {
+  readonly #parts: LogReaderParts;
+  #statements = 0;
+
+  constructor(parts: LogReaderParts) {
+    this.#parts = parts;
+  }
+
+  /** Page statements sent so far: what cost tests count. */
+  get statements(): number {
+    return this.#statements;
+  }
+
+  /**
+   * The page after `after`; of a context not yet born it is empty and at the head.
+   *
+   * @param types names of the types wanted; none means all.
+   * @throws CodedError UNAVAILABLE (retryable); EVENT_UNREADABLE{offset}; the reason of `signal`.
+   */
+  async read(address: ContextAddress, after: number, types: readonly string[], bounds: PageBounds, signal?: AbortSignal): Promise<Page> {
+    if (types.length === 0) {
+      const contextId = await this.#parts.heads.idOf(address);
+      return contextId === undefined ? emptyAtHead(after) : this.pageOfAll(contextId, after, bounds);
+    }
+    const head = await this.#parts.heads.confirm(address);
+    return head === undefined || head.lastOffset <= after ? emptyAtHead(after) : this.#pageOfTypes(head.contextId, after, head.lastOffset, types, bounds, signal);
+  }
+
+  /** The page after `after` of a context by its id, in one statement. */
+  async pageOfAll(contextId: number, after: number, bounds: PageBounds): Promise<Page> {
+    // One row more than wanted tells whether the page reaches the head.
+    const rows = await this.#query(eventsAfter, [contextId, bounds.maxBytes, after, bounds.limit + 1]);
+    const { events, isCut } = await this.#decode(rows, bounds);
+    return { events, isAtHead: !isCut, scannedThrough: Number(events.at(-1)?.offset ?? after) };
+  }
+
+  async #pageOfTypes(contextId: number, after: number, through: number, names: readonly string[], bounds: PageBounds, signal: AbortSignal | undefined): Promise<Page> {
+    const types = await this.#parts.types.numbersOf(names);
+    if (types.length === 0) return { events: [], scannedThrough: through, isAtHead: true };
+    const events: Event[] = [];
+    let bytes = 0;
+    let position = after;
+    while (position < through) {
+      signal?.throwIfAborted();
+      const segment = await this.#segment(contextId, position, through);
+      const left = { limit: bounds.limit - events.length, maxBytes: Math.max(0, bounds.maxBytes - bytes) };
+      const rows = await this.#query(segment.statement, [contextId, left.maxBytes, position, left.limit + 1, types, segment.through]);
+      const found = await this.#decode(rows, left, events.length > 0);
+      events.push(...found.events);
+      bytes += found.bytes;
+      if (found.isCut) return { events, scannedThrough: Number(events.at(-1)!.offset), isAtHead: false };
+      position = segment.through;
+      if (position - after >= (bounds.maxScan ?? Infinity)) break;
+    }
+    return { events, scannedThrough: position, isAtHead: position === through };
+  }
+
+  /** What to look through next: what the blocks answer for, then the rest of the log event by event. */
+  async #segment(contextId: number, position: number, through: number): Promise<{ statement: Statement; through: number }> {
+    if (through - position <= directRange) return { statement: eventsOfTypesInRange, through };
+    const enteredBelow = await this.#parts.blocks.enteredBelow(contextId, position, through);
+    return { statement: eventsOfTypesInBlocks, through: Math.min(through, enteredBelow - 1) };
+  }
+
+  async #query(statement: Statement, values: readonly unknown[]): Promise<EventRow[]> {
+    this.#statements += 1;
+    return this.#parts.sql.query<EventRow>(statement, values);
+  }
+
+  /** Takes the rows that fit; `isContinued` when the page holds events already, so that even the first row must fit. */
+  async #decode(rows: readonly EventRow[], bounds: PageBounds, isContinued = false): Promise<{ events: Event[]; bytes: number; isCut: boolean }> {
+    const nameOf = await this.#parts.types.namesOf(rows.map((row) => row[1]));
+    const decoder = new RowDecoder(nameOf);
+    const events: Event[] = [];
+    let bytes = 0;
+    for (const row of rows) {
+      const running = Number(row[9]);
+      const fits = running <= bounds.maxBytes || (events.length === 0 && !isContinued);
+      if (!fits || events.length === bounds.limit) return { events, bytes, isCut: true };
+      events.push(decoder.decode(row));
+      bytes = running;
+    }
+    return { events, bytes, isCut: false };
+  }
+}
+
+const emptyAtHead = (after: number): Page => ({ events: [], scannedThrough: after, isAtHead: true });

@@ -1,0 +1,89 @@
+/**
+ * From a row of the log to the event that callers see. Bodies stay the text their writer sent; only the stamped source is parsed,
+ * and events that follow each other mostly share it.
+ */
+import type { Event, Source } from "@iterate-platform/proto/iterate/type/v1/event";
+import { CodedError } from "iterate/lib";
+
+/** Columns of a read, in the order of `read.sql.ts`: 8-byte integers as text, as the driver answers them. */
+export type EventRow = readonly [
+  offset: string,
+  type: number,
+  formatVersion: number,
+  createdAtUs: string,
+  source: string,
+  traceparent: string | null,
+  idempotencyKey: string | null,
+  /** `null` also in the one row beyond the byte bound of a page. */
+  payload: string | null,
+  metadata: string | null,
+  /** Bytes of the bodies of the page up to and including this row. */
+  runningBytes: string,
+];
+
+/** The stored JSON of a source. */
+export interface StoredSource {
+  readonly origin: string;
+  readonly cause: { readonly chain: string; readonly depth: number };
+  readonly principal?: string;
+  readonly processor?: { readonly slug: string; readonly version: string; readonly whileProcessing?: { readonly offset: number; readonly type: string } };
+  readonly platform?: boolean;
+}
+
+/** Turns rows of one page into events; remembers the last source, so make one for each page or stream. */
+export class RowDecoder {
+  readonly #nameOf: (type: number) => string;
+  #sourceText = "";
+  #source: Source | undefined;
+
+  constructor(nameOf: (type: number) => string) {
+    this.#nameOf = nameOf;
+  }
+
+  /** @throws CodedError EVENT_UNREADABLE{offset} when the row is not one the platform wrote; read after it. */
+  decode([offset, type, formatVersion, createdAtUs, source, traceparent, idempotencyKey, payload, metadata]: EventRow): Event {
+    return {
+      offset: BigInt(offset),
+      type: this.#nameOf(type),
+      payload: payload === null ? undefined : Buffer.from(payload),
+      metadata: metadata === null ? undefined : Buffer.from(metadata),
+      idempotencyKey: idempotencyKey ?? "",
+      createdAtUs: BigInt(createdAtUs),
+      source: this.#sourceOf(source, offset),
+      traceparent: traceparent ?? "",
+      formatVersion,
+    };
+  }
+
+  #sourceOf(text: string, offset: string): Source | undefined {
+    if (text !== this.#sourceText) {
+      try {
+        this.#source = decodeSource(text);
+      } catch (cause) {
+        throw new CodedError("EVENT_UNREADABLE", `the event at offset ${offset} has a source that cannot be read; read after it`, { data: { offset: Number(offset) }, cause });
+      }
+      this.#sourceText = text;
+    }
+    return this.#source;
+  }
+}
+
+/** The message of a stored source. Throws when `text` is not one. */
+export function decodeSource(text: string): Source {
+  const { origin, cause, principal, processor, platform } = JSON.parse(text) as StoredSource;
+  return {
+    origin,
+    cause: { chain: cause.chain, depth: cause.depth },
+    principal,
+    processor:
+      processor === undefined
+        ? undefined
+        : {
+            slug: processor.slug,
+            version: processor.version,
+            whileProcessingOffset: BigInt(processor.whileProcessing?.offset ?? 0),
+            whileProcessingType: processor.whileProcessing?.type ?? "",
+          },
+    platform: platform ?? false,
+  };
+}

@@ -1,0 +1,93 @@
+/**
+ * One reader's stream of one context: the past, read from the log page by page with the next one fetched ahead, then what happens.
+ * It is pulled: nothing is produced that the reader has not asked for, so a slow reader holds two pages at most, and when it is
+ * further behind than what is held in memory it simply reads the log again.
+ */
+import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
+import type { LiveCommits, LiveEvents } from "../publish/contract.js";
+import type { HeadConfirmer } from "./confirm.js";
+import type { ContextAddress } from "./contract.js";
+import type { LogReader, Page, PageBounds } from "./read.js";
+
+/** One page is one message; large enough to amortise it, small enough to keep both ends lean. */
+const pageBounds: PageBounds = { limit: 2_000, maxBytes: 1_048_576, maxScan: 262_144 };
+/** A position that moves without a matching event is told after so many offsets or so long. */
+const silentOffsets = 1_000;
+const silentMs = 1_000;
+
+export interface StreamParts {
+  readonly reader: LogReader;
+  readonly heads: HeadConfirmer;
+  readonly live: LiveCommits;
+  /** Monotonic milliseconds. */
+  readonly nowMs: () => number;
+}
+
+export interface StreamRequest {
+  readonly address: ContextAddress;
+  /** `undefined` is the head at the time of the call. */
+  readonly after: number | undefined;
+  /** Names wanted; none means all. */
+  readonly types: readonly string[];
+}
+
+/**
+ * Steps without gap or reorder, for ever: the first one at once, even if it is empty. Ends by throwing: the reason of `signal`;
+ * UNAVAILABLE when the database is away (resume after the last `scannedThrough`); EVENT_UNREADABLE.
+ */
+export async function* streamEvents(parts: StreamParts, { address, after, types }: StreamRequest, signal: AbortSignal): AsyncGenerator<Page, never> {
+  // Before anything is read: what is committed from here on is either read or noticed.
+  const listening = parts.live.listen(address);
+  const wanted = types.length === 0 ? undefined : new Set(types);
+  const report = new Report(parts.nowMs);
+  let ahead: Promise<Page> | undefined;
+  try {
+    let position = after ?? (await parts.heads.confirm(address))?.lastOffset ?? 0;
+    for (;;) {
+      signal.throwIfAborted();
+      const live = ahead === undefined ? listening.take(position, pageBounds.limit) : undefined;
+      let page: Page;
+      if (live !== undefined) {
+        page = { events: matching(live, wanted), scannedThrough: live.through, isAtHead: live.through >= (listening.head?.lastOffset ?? 0) };
+      } else {
+        page = await (ahead ?? parts.reader.read(address, position, types, pageBounds, signal));
+        ahead = page.isAtHead ? undefined : parts.reader.read(address, page.scannedThrough, types, pageBounds, signal);
+        // It is awaited in the next step, unless the reader leaves before.
+        ahead?.catch(() => undefined);
+        if (page.scannedThrough === position && (listening.head?.lastOffset ?? 0) > position) await listening.doubt();
+      }
+      position = page.scannedThrough;
+      if (report.isDue(page)) yield page;
+      if (page.isAtHead) await listening.whenAbove(position, signal);
+    }
+  } finally {
+    listening.close();
+  }
+}
+
+function matching({ events }: LiveEvents, wanted: ReadonlySet<string> | undefined): readonly Event[] {
+  return wanted === undefined ? events : events.filter(({ type }) => wanted.has(type));
+}
+
+/** Which steps are worth a message. */
+class Report {
+  readonly #nowMs: () => number;
+  #through = -1;
+  #atMs = 0;
+  #isAtHead = false;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  isDue({ events, scannedThrough, isAtHead }: Page): boolean {
+    const now = this.#nowMs();
+    const hasNews = events.length > 0 || this.#through < 0 || (isAtHead && !this.#isAtHead);
+    const isLong = scannedThrough - this.#through >= silentOffsets || (scannedThrough > this.#through && now - this.#atMs >= silentMs);
+    if (!hasNews && !isLong) return false;
+    this.#through = scannedThrough;
+    this.#atMs = now;
+    this.#isAtHead = isAtHead;
+    return true;
+  }
+}

@@ -1,0 +1,51 @@
+/** From what an append stored to what is published of it. */
+import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
+import type { CommittedContext, StorableEvent } from "../log/contract.js";
+import { decodeSource } from "../log/stored-event.js";
+import type { CommitHint } from "./contract.js";
+
+/** What an event may take in memory or on the wire beside its bodies. */
+const envelopeBytes = 256;
+
+export function committedBytes({ events }: CommittedContext): number {
+  let bytes = 0;
+  for (const event of events) bytes += event.bytes + envelopeBytes;
+  return bytes;
+}
+
+/** The events of a commit as callers see them, equal to what a read of the log answers. */
+export function committedEvents({ firstOffset, events }: CommittedContext, atUs: number): Event[] {
+  const createdAtUs = BigInt(atUs);
+  let last: { text: string; source: Event["source"] } | undefined;
+  return events.map((event, at) => {
+    if (last?.text !== event.source) last = { text: event.source, source: decodeSource(event.source) };
+    return committedEvent(event, BigInt(firstOffset + at), createdAtUs, last.source);
+  });
+}
+
+function committedEvent(event: StorableEvent, offset: bigint, createdAtUs: bigint, source: Event["source"]): Event {
+  return {
+    offset,
+    type: event.type,
+    payload: event.payload ?? undefined,
+    metadata: event.metadata ?? undefined,
+    idempotencyKey: event.idempotencyKey ?? "",
+    createdAtUs,
+    source,
+    traceparent: event.traceparent ?? "",
+    formatVersion: event.formatVersion,
+  };
+}
+
+/** What this process's own listeners are told; events larger than `maxBytes` in all are left for them to read. */
+export function committedHint(commit: CommittedContext, atUs: number, maxBytes: number): CommitHint {
+  const bytes = committedBytes(commit);
+  return {
+    address: commit.head.address,
+    commitNo: commit.commitNo,
+    firstOffset: commit.firstOffset,
+    lastOffset: commit.lastOffset,
+    events: bytes <= maxBytes ? committedEvents(commit, atUs) : undefined,
+    bytes,
+  };
+}

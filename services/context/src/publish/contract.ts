@@ -1,0 +1,53 @@
+/** What is told about commits: by this process right after them, and by every process over the broker. */
+import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
+import type { ContextAddress } from "../log/contract.js";
+
+/** One commit as a hint. Nothing in it has authority: it may be late, repeated, or a lie. */
+export interface CommitHint {
+  readonly address: ContextAddress;
+  readonly commitNo: number;
+  /** Above `lastOffset` when the commit holds no event. */
+  readonly firstOffset: number;
+  readonly lastOffset: number;
+  /** All events of the commit, or `undefined` when they are to be read from the log. */
+  readonly events: readonly Event[] | undefined;
+  /** Bytes `events` may hold in memory. */
+  readonly bytes: number;
+}
+
+/** Where a context is known to be. */
+export interface KnownHead {
+  readonly commitNo: number;
+  readonly lastOffset: number;
+}
+
+/** Events that follow a position without a gap. */
+export interface LiveEvents {
+  readonly events: readonly Event[];
+  /** Everything up to here is among `events`. */
+  readonly through: number;
+}
+
+/** One listener's view of one context. It never loses a commit for good, and holds nothing for a listener that is slow. */
+export interface Listening {
+  /** What is known now; `undefined` until the first confirmation. */
+  readonly head: KnownHead | undefined;
+  /**
+   * The events after `position`, as far as they are still held in memory, at most `maxEvents` beyond whole commits; `undefined`
+   * when they are not held and the log must be read.
+   */
+  take(position: number, maxEvents: number): LiveEvents | undefined;
+  /**
+   * Resolves when the context has events after `position`, at the latest about 500 ms after they were committed; in the order in
+   * which listeners asked. Rejects with the reason of `signal`.
+   */
+  whenAbove(position: number, signal: AbortSignal): Promise<void>;
+  /** Says that the log does not hold what the head promises: resolves once the truth was asked for, or could not be. */
+  doubt(): Promise<void>;
+  close(): void;
+}
+
+export interface LiveCommits {
+  /** Begins to listen; commits from now on are noticed. */
+  listen(address: ContextAddress): Listening;
+}

@@ -1,0 +1,156 @@
+/**
+ * The live side of one process: what is heard of commits, from this process and from the broker, for the contexts someone listens
+ * to. Hints may be lost, so the heads of all of them are confirmed in one query every 500 ms, always, and after every reconnect;
+ * without a broker that alone carries the live reads. Memory is bounded: recent events are shared by the listeners of a context,
+ * and a listener that is slow reads the log.
+ */
+import type { ContextAddress, ContextHead } from "../log/contract.js";
+import type { CommitHint, KnownHead, Listening, LiveCommits } from "./contract.js";
+import { Watch } from "./watch.js";
+
+/** Longest time a commit goes unnoticed when every hint of it was lost, plus one query. */
+export const confirmEveryMs = 500;
+/** Events held for all listened-to contexts of a process. */
+const maxHeldBytes = 33_554_432;
+
+export interface HubParts {
+  /** The head of each context as of after the call, `undefined` for one not yet born; in one batched query. */
+  readonly confirm: (address: ContextAddress) => Promise<ContextHead | undefined>;
+  /** Told when the first listener of a context comes and when the last one leaves. */
+  readonly onListened?: (address: ContextAddress, isListened: boolean) => void;
+  readonly onConfirmed?: () => void;
+  readonly onConfirmFailed?: (error: unknown) => void;
+}
+
+interface Listened {
+  readonly address: ContextAddress;
+  readonly watch: Watch;
+  listeners: number;
+  /** Under way, and whether it is to be done once more. */
+  confirming: Promise<void> | undefined;
+  isToConfirm: boolean;
+}
+
+const unborn: KnownHead = { commitNo: 0, lastOffset: 0 };
+
+export class LiveHub implements LiveCommits {
+  readonly #parts: HubParts;
+  readonly #listened = new Map<string, Listened>();
+  #heldBytes = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(parts: HubParts) {
+    this.#parts = parts;
+  }
+
+  /** Contexts listened to, listeners, and bytes of events held: all 0 once everyone has left. */
+  get counts(): { contexts: number; listeners: number; heldBytes: number } {
+    let listeners = 0;
+    for (const listened of this.#listened.values()) listeners += listened.listeners;
+    return { contexts: this.#listened.size, listeners, heldBytes: this.#heldBytes };
+  }
+
+  /** Begins the confirmations of every 500 ms. */
+  start(): void {
+    const tick = async (): Promise<void> => {
+      await this.confirmAll();
+      if (this.#timer !== undefined) this.#timer = setTimeout(() => void tick(), confirmEveryMs);
+    };
+    this.#timer ??= setTimeout(() => void tick(), confirmEveryMs);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  listen(address: ContextAddress): Listening {
+    const key = keyOf(address);
+    let listened = this.#listened.get(key);
+    if (listened === undefined) {
+      listened = { address, watch: new Watch(), listeners: 0, confirming: undefined, isToConfirm: false };
+      this.#listened.set(key, listened);
+      this.#parts.onListened?.(address, true);
+      void this.#confirm(listened);
+    }
+    listened.listeners += 1;
+    return this.#listening(listened, key);
+  }
+
+  /** Takes a hint of a commit; of contexts nobody listens to it is dropped. */
+  hint(commit: CommitHint): void {
+    const listened = this.#listened.get(keyOf(commit.address));
+    if (listened === undefined) return;
+    const before = listened.watch.bytes;
+    const mustConfirm = listened.watch.hint(commit);
+    this.#heldBytes += listened.watch.bytes - before;
+    if (this.#heldBytes > maxHeldBytes) this.#letGo(listened);
+    if (mustConfirm) void this.#confirm(listened);
+  }
+
+  isListenedTo(address: ContextAddress): boolean {
+    return this.#listened.has(keyOf(address));
+  }
+
+  /** Asks for the truth of every listened-to context, in one query as far as they were not being asked for already. */
+  async confirmAll(): Promise<void> {
+    await Promise.all([...this.#listened.values()].map((listened) => this.#confirm(listened)));
+    this.#parts.onConfirmed?.();
+  }
+
+  /** One at a time for each context; who asks meanwhile has it done once more. Never rejects. */
+  #confirm(listened: Listened): Promise<void> {
+    if (listened.confirming === undefined) listened.confirming = this.#confirmUntilCurrent(listened).finally(() => (listened.confirming = undefined));
+    else listened.isToConfirm = true;
+    return listened.confirming;
+  }
+
+  async #confirmUntilCurrent(listened: Listened): Promise<void> {
+    const { watch } = listened;
+    try {
+      do {
+        listened.isToConfirm = false;
+        const askedAt = watch.head;
+        const head = await this.#parts.confirm(listened.address);
+        const before = watch.bytes;
+        const isBehind = watch.confirm(head ?? unborn, askedAt);
+        this.#heldBytes += watch.bytes - before;
+        listened.isToConfirm ||= isBehind;
+      } while (listened.isToConfirm && listened.listeners > 0);
+    } catch (error) {
+      // The next round asks again.
+      this.#parts.onConfirmFailed?.(error);
+    }
+  }
+
+  #listening(listened: Listened, key: string): Listening {
+    let isOpen = true;
+    const { watch } = listened;
+    return {
+      get head() {
+        return watch.head;
+      },
+      take: (position, maxEvents) => watch.take(position, maxEvents),
+      whenAbove: (position, signal) => watch.whenAbove(position, signal),
+      doubt: () => this.#confirm(listened),
+      close: () => {
+        if (!isOpen) return;
+        isOpen = false;
+        listened.listeners -= 1;
+        if (listened.listeners > 0) return;
+        this.#letGo(listened);
+        this.#listened.delete(key);
+        this.#parts.onListened?.(listened.address, false);
+      },
+    };
+  }
+
+  #letGo({ watch }: Listened): void {
+    this.#heldBytes -= watch.bytes;
+    watch.forget();
+  }
+}
+
+function keyOf({ owner, path }: ContextAddress): string {
+  return `${owner}\0${path}`;
+}
