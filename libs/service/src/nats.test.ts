@@ -121,6 +121,24 @@ test("refused credentials are tried again until they are taken", async () => {
   await guarded.stop();
 });
 
+test("a user in the URL signs in with it and hears replies in an inbox of its own", async () => {
+  const guarded = await startNats({
+    users: [
+      { user: "context", password: "p@ss:word", permissions: { publish: ["ask"], subscribe: ["_INBOX.context.>"] } },
+      { user: "runner", password: "r", permissions: { publish: ["_INBOX.>"], subscribe: ["ask"] } },
+    ],
+  });
+  const asker = broker({ url: guarded.url.replace("nats://", "nats://context:p%40ss%3Aword@") });
+  const answerer = broker({ url: guarded.url, user: "runner", password: "r" });
+  answerer.subscribe("ask", (message) => message.respond("answer"));
+  await Promise.all([isConnected(asker), isConnected(answerer)]);
+  await answerer.flush();
+  expect((await asker.connection?.request("ask", "?", { timeout: 2_000 }))?.string()).toBe("answer");
+  expect(lines.join("")).not.toContain("p@ss");
+  await Promise.all([asker.close(200), answerer.close(200)]);
+  await guarded.stop();
+});
+
 test("a receiver that throws is logged and goes on receiving", async () => {
   const made = broker();
   const heard: string[] = [];

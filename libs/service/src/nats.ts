@@ -18,8 +18,9 @@ import { codedError } from "iterate/lib";
 import type { Log } from "./log.js";
 
 export interface BrokerOptions {
-  /** `nats://host:port`, or several separated by commas. */
+  /** `nats://host:port`, or several separated by commas; the first may hold `user:password@`. */
   url: string;
+  /** Its replies come to `_INBOX.<user>.>`, which is all of `_INBOX` that user needs to be allowed. */
   user?: string;
   password?: string;
   /** Seen by operators in the server's list of connections. */
@@ -176,7 +177,7 @@ export class Broker {
 
   /** One attempt, after its delay. Later reconnects are the client library's. */
   async #dial(): Promise<NatsConnection | undefined> {
-    const { url, user, password, name, tls } = this.#options;
+    const { name, tls } = this.#options;
     if (this.#attempt > 0) {
       await pause(this.#delayMs, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
       if (this.#stopping.signal.aborted) return undefined;
@@ -184,7 +185,7 @@ export class Broker {
     this.#nextDelay();
     try {
       return await connect({
-        servers: url.split(","),
+        ...serversOf(this.#options),
         name,
         timeout: dialTimeoutMs,
         maxReconnectAttempts: -1,
@@ -192,8 +193,6 @@ export class Broker {
         reconnectDelayHandler: () => this.#delayMs,
         pingInterval: this.#options.pingIntervalMs ?? 5_000,
         maxPingOut: maxPingsOut,
-        ...(user === undefined ? {} : { user }),
-        ...(password === undefined ? {} : { pass: password }),
         ...(tls === undefined ? {} : { tls }),
       });
     } catch (error) {
@@ -266,6 +265,14 @@ export class Broker {
     this.#status = status;
     for (const listener of this.#statusListeners) listener(status);
   }
+}
+
+function serversOf(options: BrokerOptions): NodeConnectionOptions {
+  const urls = options.url.split(",").map((text) => new URL(text.includes("://") ? text : `nats://${text}`));
+  const user = options.user ?? decodeURIComponent(urls[0]?.username ?? "");
+  const password = options.password ?? decodeURIComponent(urls[0]?.password ?? "");
+  const servers = urls.map(({ host }) => host);
+  return user === "" ? { servers } : { servers, user, pass: password, inboxPrefix: `_INBOX.${user}` };
 }
 
 /** Whether `promise` resolved within the bound. */

@@ -45,6 +45,8 @@ export class TiedChild {
       uid: options.user?.uid,
       gid: options.user?.gid,
       stdio: ["ignore", "pipe", "pipe"],
+      // A terminal's Ctrl-C reaches the parent alone, which stops its children in order.
+      detached: true,
     });
     for (const stream of [this.#process.stdout, this.#process.stderr]) {
       if (stream === null) continue;
