@@ -1,0 +1,77 @@
+/**
+ * The fold of the whole core state, and its rows. Every concern has one row for each reducer version; a commit writes the rows of
+ * the concerns whose state it changed. All rows of one version are written by processes that fold all concerns, so the newest
+ * `as_of` among them holds for every one.
+ */
+import { configPointer } from "./config-pointer.js";
+import type { Concern, ControlEvent, CoreState } from "./contract.js";
+import { identity } from "./identity.js";
+import { pause } from "./pause.js";
+import type { Reducer } from "./reducer.js";
+import { secret } from "./secret.js";
+import { subscriptions } from "./subscriptions.js";
+
+/** Raise it when any reducer folds or stores something else than before: old rows are then left alone and states folded anew. */
+export const coreVersion = 1;
+
+const reducers = { identity, pause, subscriptions, config: configPointer, secret } satisfies { [Name in Concern]: Reducer<CoreState[Name]> };
+
+const concerns = Object.keys(reducers) as Concern[];
+
+const concernsByType = new Map<string, Concern[]>();
+for (const concern of concerns) {
+  for (const type of reducers[concern].types) concernsByType.set(type, [...(concernsByType.get(type) ?? []), concern]);
+}
+
+export const initialCore: CoreState = Object.freeze({
+  identity: identity.initial,
+  pause: pause.initial,
+  subscriptions: subscriptions.initial,
+  config: configPointer.initial,
+  secret: secret.initial,
+});
+
+/** The state after `event`; the same object when nothing changed. */
+export function foldCore(core: CoreState, event: ControlEvent): CoreState {
+  let next = core;
+  for (const concern of concernsByType.get(event.type) ?? []) {
+    const before = core[concern];
+    const after = reducerOf(concern).reduce(before, event);
+    if (after !== before) next = { ...next, [concern]: after };
+  }
+  return next;
+}
+
+/** Throws what the state says against appending `event`; nothing when it may land. */
+export function checkAgainstCore(core: CoreState, event: ControlEvent): void {
+  for (const concern of concernsByType.get(event.type) ?? []) reducerOf(concern).check?.(core[concern], event);
+}
+
+/** Concerns whose state differs between two folds of one context. */
+export function changedConcerns(before: CoreState, after: CoreState): Concern[] {
+  return before === after ? [] : concerns.filter((concern) => before[concern] !== after[concern]);
+}
+
+export interface ConcernRow {
+  readonly concern: string;
+  /** Offset folded through. */
+  readonly asOf: number;
+  /** JSON of the concern's state. */
+  readonly state: string;
+}
+
+/** The state that rows of this version hold, and the offset it is folded through; 0 when there are none. */
+export function coreFromRows(rows: readonly ConcernRow[]): { core: CoreState; asOf: number } {
+  const core: Record<string, unknown> = { ...initialCore };
+  let asOf = 0;
+  for (const row of rows) {
+    if (!(row.concern in reducers)) continue;
+    core[row.concern] = JSON.parse(row.state);
+    if (row.asOf > asOf) asOf = row.asOf;
+  }
+  return { core: core as unknown as CoreState, asOf };
+}
+
+function reducerOf(concern: Concern): Reducer<unknown> {
+  return reducers[concern] as Reducer<unknown>;
+}

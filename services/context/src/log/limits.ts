@@ -1,0 +1,35 @@
+/** Published limits of an append. Bytes are bytes of UTF-8; each is checked before anything is written. */
+const MiB = 1_048_576;
+
+export const appendLimits = {
+  /** Events of one append. */
+  events: 1_000,
+  /** Payload and metadata of one event. */
+  eventBytes: 8 * MiB,
+  /** All events of one append: bodies, keys and types. */
+  batchBytes: 16 * MiB,
+  typeBytes: 256,
+  keyBytes: 512,
+  /** Slug and version of a processor, each. */
+  labelBytes: 256,
+  principalBytes: 512,
+  chainBytes: 256,
+  /** The payload of a type the core state folds. */
+  controlBytes: MiB / 4,
+  /** A W3C traceparent. */
+  traceparentBytes: 64,
+} as const;
+
+/** Of one database statement and of what may wait for one. */
+export const queueLimits = {
+  /** Appends of one statement. */
+  groupAppends: 1_024,
+  /** Bytes of one statement; an append over it goes alone on a connection of its own. */
+  groupBytes: MiB,
+  /** Appends taken from one context before its owner's next context, or the next owner, has its turn. */
+  quantum: 64,
+  /** Appends that may wait in this process; one more is OVERLOADED. */
+  waitingAppends: 65_536,
+  /** Bytes that may wait in this process. */
+  waitingBytes: 256 * MiB,
+} as const;

@@ -1,0 +1,66 @@
+/** Sessions of the log over the pools of the service library. Counts statements, which is what an append is paid in. */
+import type { Pool, PoolConnection } from "@iterate-platform/service/postgres";
+import type { SqlSession, Statement } from "./contract.js";
+
+/** Statements sent by this process, by name. */
+export const statementCounts = new Map<string, number>();
+
+/** Statements on whichever connection of the pool is free. */
+export class PooledSession implements SqlSession {
+  readonly #pool: Pool;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  async query<Row extends readonly unknown[]>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    count(statement);
+    return (await this.#pool.query<Row>({ name: statement.name, text: statement.text, rowMode: "array" }, values)).rows;
+  }
+}
+
+/** A session that keeps one connection, so that its statements follow each other. Opened at first use; opened again after a loss. */
+export class LaneSession implements SqlSession {
+  readonly #pool: Pool;
+  #connection: PoolConnection | null = null;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  async query<Row extends readonly unknown[]>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    this.#connection ??= await this.#pool.connect();
+    count(statement);
+    return (await this.#connection.query<Row>({ name: statement.name, text: statement.text, rowMode: "array" }, values)).rows;
+  }
+
+  /** Runs `work` in a transaction on this connection: committed when it answers true, rolled back otherwise. */
+  async transaction(work: () => Promise<boolean>): Promise<void> {
+    await this.query(begin, []);
+    let isCommitted = false;
+    try {
+      isCommitted = await work();
+    } finally {
+      await this.query(isCommitted ? commit : rollback, []);
+    }
+  }
+
+  /** Gives the connection up: the next statement opens another. */
+  drop(): void {
+    this.#connection?.destroy();
+    this.#connection = null;
+  }
+
+  close(): void {
+    this.#connection?.release();
+    this.#connection = null;
+  }
+}
+
+const begin: Statement = { name: "begin", text: "begin" };
+const commit: Statement = { name: "commit", text: "commit" };
+const rollback: Statement = { name: "rollback", text: "rollback" };
+
+function count({ name }: Statement): void {
+  statementCounts.set(name, (statementCounts.get(name) ?? 0) + 1);
+}

@@ -1,0 +1,37 @@
+/** Numbers of event types on their way into the log. A type gets its number when its first event is about to be committed. */
+import { codedError } from "iterate/lib";
+import type { SqlSession } from "./contract.js";
+import { addTypes, typeNumbers } from "./head.sql.js";
+import { textArray } from "./pg-array.js";
+
+/** Types held at most; beyond it the held ones are let go and asked for again. */
+const maxHeld = 100_000;
+
+export class TypeNumbers {
+  readonly #numbers = new Map<string, number>();
+
+  has(name: string): boolean {
+    return this.#numbers.has(name);
+  }
+
+  /** The number of a type that `has` or `learn` answered for in this turn. */
+  of(name: string): number {
+    const number = this.#numbers.get(name);
+    if (number === undefined) throw codedError("INTERNAL", `event type ${JSON.stringify(name)} has no number`);
+    return number;
+  }
+
+  /** Gives each of `names` its number: one statement for those that exist, two more when some are new. */
+  async learn(names: readonly string[], session: SqlSession): Promise<void> {
+    if (this.#numbers.size + names.length > maxHeld) this.#numbers.clear();
+    const missing = await this.#read(names, session);
+    if (missing.length === 0) return;
+    await session.query(addTypes, [textArray(missing)]);
+    await this.#read(missing, session);
+  }
+
+  async #read(names: readonly string[], session: SqlSession): Promise<string[]> {
+    for (const [name, number] of await session.query<readonly [string, number]>(typeNumbers, [textArray(names)])) this.#numbers.set(name, number);
+    return names.filter((name) => !this.#numbers.has(name));
+  }
+}
