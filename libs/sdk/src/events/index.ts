@@ -16,7 +16,7 @@ const isDeclaration = (value: unknown): value is EventTypeDeclaration =>
 /** Every declared type by its full name. */
 export const eventCatalog: ReadonlyMap<string, EventTypeDeclaration> = new Map(
   [itx, project, repo, github, secret].flatMap((module) =>
-    Object.values(module)
+    Object.values<unknown>(module)
       .filter(isDeclaration)
       .map((declaration) => [declaration.type, declaration] as const),
   ),

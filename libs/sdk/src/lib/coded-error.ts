@@ -120,3 +120,15 @@ export function errorCode(thrown: unknown, fallback: ErrorCode = "INTERNAL"): Er
   const code = thrown instanceof Error ? (thrown as { code?: unknown }).code : undefined;
   return isErrorCode(code) ? code : fallback;
 }
+
+/** Anything thrown as a CodedError: itself, the one it was before it crossed a wire as a plain `Error`, or `fallback` with it as cause. */
+export function toCodedError(thrown: unknown, fallback: ErrorCode = "INTERNAL"): CodedError {
+  if (isCodedError(thrown)) return thrown;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const { data, retryAfterMs } = (thrown instanceof Error ? thrown : {}) as { data?: unknown; retryAfterMs?: unknown };
+  return new CodedError(errorCode(thrown, fallback), message, {
+    ...(typeof data === "object" && data !== null ? { data: data as Readonly<Record<string, unknown>> } : {}),
+    ...(typeof retryAfterMs === "number" ? { retryAfterMs } : {}),
+    cause: thrown,
+  });
+}

@@ -27,6 +27,7 @@ describe("types", () => {
   it("gives the emitted events with payloads as the schema takes them", () => {
     const Opener = defineProcessorContract({ ...valid, emits: ["issue/opened"], processorDeps: [Issues] });
     expectTypeOf<EmittedEventInput<typeof Opener>["payload"]>().toEqualTypeOf<{ title: string; labels?: string[] | undefined } | undefined>();
+    expect(Opener.schemas.get("issue/opened")).toBe(opened);
     expectTypeOf<EmittedEventInput<typeof Opener>["type"]>().toEqualTypeOf<"issue/opened">();
   });
 

@@ -50,7 +50,7 @@ export interface ProcessorContract<State, Consumed, Emitted, Events extends Even
 
 // The type parameters of a contract nobody has named yet are free: `any` lets every contract stand for it.
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
-export type AnyProcessorContract = ProcessorContract<any, any, any, EventSchemas>;
+export type AnyProcessorContract = ProcessorContract<any, any, any, any>;
 
 type TypesOf<C extends AnyProcessorContract> = NonNullable<C["~types"]>;
 
@@ -99,7 +99,8 @@ export function defineProcessorContract<
 
   const events = definition.events ?? ({} as Events);
   const schemas = new Map<string, z.ZodType>();
-  for (const source of [...(definition.processorDeps ?? []), { slug, events }]) {
+  const sources: readonly { readonly slug: string; readonly events: EventSchemas }[] = [...(definition.processorDeps ?? []), { slug, events }];
+  for (const source of sources) {
     for (const [type, schema] of Object.entries(source.events)) {
       if (schemas.has(type) && schemas.get(type) !== schema) refuse(`the type ${JSON.stringify(type)} is defined twice, the second time by ${JSON.stringify(source.slug)}`);
       schemas.set(type, schema);
@@ -117,7 +118,7 @@ export function defineProcessorContract<
 
 /** The state before the first event. */
 export function initialState<C extends AnyProcessorContract>(contract: C): ProcessorState<C> {
-  return contract.stateSchema.parse({}) as ProcessorState<C>;
+  return contract.stateSchema.parse({});
 }
 
 /** True when the contract takes the event: a named type always, `"*"` every durable one. */

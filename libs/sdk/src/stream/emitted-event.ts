@@ -71,7 +71,7 @@ function jsonText(value: unknown, refuse: () => never): string | undefined {
   if (value === undefined) return undefined;
   let text: string | undefined;
   try {
-    text = JSON.stringify(value) as string | undefined;
+    text = JSON.stringify(value);
   } catch {
     refuse();
   }

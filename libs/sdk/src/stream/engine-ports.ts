@@ -5,8 +5,8 @@ import type { EventInput, StreamEvent } from "./event.js";
 
 /** The log of the processor's context. */
 export interface ProcessorStream {
-  append(events: readonly EventInput[]): Promise<StreamEvent[]>;
-  readEvents(args: ReadEventsArgs): Promise<EventsPage>;
+  readonly append: (events: readonly EventInput[]) => Promise<StreamEvent[]>;
+  readonly readEvents: (args: ReadEventsArgs) => Promise<EventsPage>;
 }
 
 /** The state folded from every event through `offset` by `version` of the processor. */

@@ -10,7 +10,7 @@
  * state), or `refused` (the state does not fit its cell: every further batch answers the same error until the engine is replaced).
  */
 import type { EventsPage } from "../api/context.js";
-import { codedError, CodedError, errorCode } from "../lib/coded-error.js";
+import { codedError, errorCode, type CodedError } from "../lib/coded-error.js";
 import { exceedsUtf8, utf8Length } from "../lib/utf8.js";
 import { BackgroundWork } from "./background-work.js";
 import { checkPayload, consumesEvent, initialState, type AnyProcessorContract, type ConsumedEvent, type ProcessorState } from "./contract.js";
@@ -201,7 +201,7 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
 
   #process(run: BatchRun<C>, call: Pick<ProcessEventArgs<C>, "event" | "state" | "previousState" | "delivery">): Promise<void> | undefined {
     if (this.#processor.processEvent === StreamProcessor.prototype.processEvent) return undefined;
-    return new EventTurn(run, call.event).run((actions) => this.#processor.processEvent({ ...call, ...actions } as ProcessEventArgs<C>));
+    return new EventTurn(run, call.event).run((actions) => this.#processor.processEvent({ ...call, ...actions }));
   }
 
   async #endBatch(previousState: ProcessorState<C>, run: BatchRun<C>, caughtUp: boolean): Promise<void> {
@@ -217,7 +217,7 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
         next.catch(() => undefined);
         throw codedError("INVALID_INPUT", `processor ${this.#processor.contract.slug}: reduce must be synchronous; it answered a promise`);
       }
-      return next === undefined ? state : (next as ProcessorState<C>);
+      return next === undefined ? state : (next);
     } catch (thrown) {
       onFailure?.(thrown);
       return state;
@@ -261,7 +261,7 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
     });
     const run: BatchRun<C> = {
       contract,
-      state: undefined as ProcessorState<C>,
+      state: undefined,
       processed: 0,
       handling: null,
       emits: [],
@@ -283,6 +283,7 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
 }
 
 const reportToConsole: ReportProblem = ({ kind, slug, offset, type, error }) => {
+  // eslint-disable-next-line no-console -- in an isolate the console is the log
   console.error(`processor ${slug}: ${kind}${offset === null ? "" : ` at offset ${offset}`}${type === null ? "" : ` (${type})`}`, error);
 };
 

@@ -35,7 +35,7 @@ export class EventTurn {
     try {
       called = call(this.#actions());
     } catch (thrown) {
-      return this.#finish(Promise.reject(thrown as Error));
+      return this.#fail(thrown);
     }
     if (called === undefined && this.#blockers.length === 0 && this.#appends.size === 0) {
       this.#open = false;
@@ -54,12 +54,16 @@ export class EventTurn {
         else break;
       }
     } catch (thrown) {
-      this.#open = false;
-      // No write of a failed turn is still under way when the batch is delivered again.
-      await Promise.allSettled([...this.#appends].map(({ written }) => written));
-      throw thrown;
+      await this.#fail(thrown);
     }
     this.#open = false;
+  }
+
+  /** No write of a failed turn is still under way when the batch is delivered again. */
+  async #fail(thrown: unknown): Promise<never> {
+    this.#open = false;
+    await Promise.allSettled([...this.#appends].map(({ written }) => written));
+    throw thrown;
   }
 
   /** Waits for the appends under way; one that failed without anybody looking fails the turn, so that no write is lost unseen. */
@@ -123,7 +127,7 @@ class WatchedAppend extends Promise<StreamEvent[]> {
     const append = new WatchedAppend((resolve) => resolve(written));
     append.written = written;
     // The turn reports a failure nobody saw; the runtime need not call it unhandled as well.
-    Promise.prototype.then.call(append, undefined, () => undefined);
+    void Promise.prototype.then.call(append, undefined, () => undefined);
     return append;
   }
 

@@ -22,23 +22,23 @@ export interface ProcessorActions<C extends AnyProcessorContract> {
    * Writes to the processor's own context at once and answers the committed events. Only declared `emits`. The host makes a
    * redone batch repeat no identical write. Rejects as `append` of a context does, and with INVALID_INPUT for an undeclared type.
    */
-  append(...events: EmittedEventInput<C>[]): Promise<StreamEvent[]>;
+  readonly append: (...events: EmittedEventInput<C>[]) => Promise<StreamEvent[]>;
   /**
    * Writes to the processor's own context together with this batch's checkpoint: exactly once, in order, before the next batch;
    * never when the batch fails. Prefer it to `append` unless the committed event is needed now. Throws INVALID_INPUT,
    * EVENT_TOO_LARGE or BATCH_TOO_LARGE at the call; not available to background work.
    */
-  emit(...events: EmittedEventInput<C>[]): void;
+  readonly emit: (...events: EmittedEventInput<C>[]) => void;
   /**
    * The next event waits for `work`. Works run one after the other in the order they were given, including those given by works.
    * A work that throws fails the batch: nothing of it is kept and it is delivered again.
    */
-  blockProcessorWhile(work: () => unknown): void;
+  readonly blockProcessorWhile: (work: () => unknown) => void;
   /**
    * Starts `work` once the batch's checkpoint is kept. Nothing waits for it; a failure is reported and fails nothing. It may run
    * again after a crash, so each of its effects must be safe to repeat.
    */
-  runInBackground(work: () => unknown): void;
+  readonly runInBackground: (work: () => unknown) => void;
 }
 
 export interface ProcessEventArgs<C extends AnyProcessorContract> extends ProcessorActions<C> {
@@ -71,7 +71,7 @@ export abstract class StreamProcessor<C extends AnyProcessorContract = AnyProces
    * A throw keeps the state too, is reported, and the event is still processed. Ephemeral events are never reduced.
    */
   reduce({ state }: ReduceArgs<C>): ProcessorState<C> | undefined {
-    return state as ProcessorState<C>;
+    return state;
   }
 
   /** Reacts to one event, after `reduce`. A throw fails the batch. */

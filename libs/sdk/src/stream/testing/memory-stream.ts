@@ -8,8 +8,7 @@ import { committedEvent } from "./committed-event.js";
 export interface MemoryStream extends ProcessorStream {
   /** Everything committed, in offset order. */
   readonly events: readonly StreamEvent[];
-  append(events: readonly EventInput[]): Promise<StreamEvent[]>;
-  readEvents(args?: ReadEventsArgs): Promise<EventsPage>;
+  readonly readEvents: (args?: ReadEventsArgs) => Promise<EventsPage>;
 }
 
 /** An empty log, or one that holds `inputs`. */

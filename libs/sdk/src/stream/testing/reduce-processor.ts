@@ -1,5 +1,5 @@
 /** The fold of a processor alone, for tables of events and states. */
-import { checkPayload, consumesEvent, initialState, type AnyProcessorContract, type ConsumedEvent, type ProcessorState } from "../contract.js";
+import { checkPayload, consumesEvent, initialState, type AnyProcessorContract, type ProcessorState } from "../contract.js";
 import type { EventInput, StreamEvent } from "../event.js";
 import type { StreamProcessor } from "../stream-processor.js";
 import { committedEvent } from "./committed-event.js";
@@ -16,7 +16,7 @@ export function reduceProcessor<C extends AnyProcessorContract>(processor: Strea
     if (!consumesEvent(contract, event) || event.ephemeral === true) return;
     const checked = checkPayload(contract, event);
     if (checked.kind === "malformed") return;
-    const next: ProcessorState<C> | undefined = processor.reduce({ event: { ...event, payload: checked.payload } as ConsumedEvent<C>, state });
+    const next: ProcessorState<C> | undefined = processor.reduce({ event: { ...event, payload: checked.payload }, state });
     if (next !== undefined) state = deepFreeze(next);
   });
   return state;
