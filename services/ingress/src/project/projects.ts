@@ -6,7 +6,7 @@ import { projectTemplates, type CreateProject, type OwedProject, type Project } 
 import { claimOwedProject, claimOwedProjects, findProject, insertProject, markAnnounced, pageOfProjects, putOff } from "./project.sql.js";
 import { assertProjectSlug } from "./slug.js";
 
-export const maxPageSize = 200;
+export const maxPageSize = 500;
 export const defaultPageSize = 50;
 
 export interface ProjectsOptions {

@@ -1,0 +1,88 @@
+/** A context as a session holds it. */
+import type { ContextApi, ContextIdentity, EventInput, EventsCallback, EventsPage, ReadEventsArgs, StreamEvent, SubscribeArgs, SubscriptionApi, WaitForEventArgs } from "iterate/api";
+import { codedError, resolveContextPath } from "iterate/lib";
+import type { Project } from "../project/contract.js";
+import { ApiTarget } from "./api-target.js";
+import { checked, events as eventsSchema, readEvents, subscribe, text, waitForEvent } from "./arguments.js";
+import type { SessionScope } from "./session-scope.js";
+import { Subscription } from "./subscription.js";
+
+/** Streams live as long as their socket; this bound only makes each call end some day, and the subscription then goes on by itself. */
+const followDeadlineMs = 24 * 3_600_000;
+
+/** A function of the client's: it is disposed when the call returns, unless duplicated. */
+interface ClientCallback {
+  (frame: unknown): Promise<unknown>;
+  dup?(): ClientCallback;
+  [Symbol.dispose]?(): void;
+}
+
+export class ContextHandle extends ApiTarget implements ContextApi {
+  readonly #scope: SessionScope;
+  readonly #project: Project;
+  readonly #path: string;
+
+  constructor(scope: SessionScope, project: Project, path: string) {
+    super();
+    this.#scope = scope;
+    this.#project = project;
+    this.#path = path;
+  }
+
+  async whoami(): Promise<ContextIdentity> {
+    return { projectId: this.#project.id, projectSlug: this.#project.slug, path: this.#path };
+  }
+
+  async cd(path: string): Promise<ContextApi> {
+    return new ContextHandle(this.#scope, this.#project, resolveContextPath(this.#path, checked("cd", text, path)));
+  }
+
+  append(...events: EventInput[]): Promise<StreamEvent[]> {
+    const inputs = checked("append", eventsSchema, events).map(({ source: _source, ...event }) => event as EventInput);
+    return this.#scope.call(() => this.#log().append(inputs));
+  }
+
+  readEvents(args?: ReadEventsArgs): Promise<EventsPage> {
+    const page = checked("readEvents", readEvents, args) as ReadEventsArgs | undefined;
+    return this.#scope.call(() => this.#log().read(page));
+  }
+
+  waitForEvent(args: WaitForEventArgs): Promise<StreamEvent> {
+    const wait = checked("waitForEvent", waitForEvent, args) as WaitForEventArgs;
+    return this.#scope.call(() => this.#log().wait(wait));
+  }
+
+  async subscribe(target: EventsCallback | SubscribeArgs): Promise<SubscriptionApi> {
+    const args = typeof target === "function" ? { onEvents: target } : (checked("subscribe", subscribe, target) as SubscribeArgs);
+    if (typeof args.onEvents !== "function") throw codedError("INVALID_INPUT", "subscribe: onEvents is not a function", { method: "subscribe" });
+    const { parts, principal, signal } = this.#scope;
+    const given = args.onEvents as ClientCallback;
+    const release = this.#scope.openSubscription();
+    const callback = given.dup?.() ?? given;
+    try {
+      const afterOffset = args.afterOffset ?? (await parts.headOffset(this.#project.id, this.#path, principal));
+      return new Subscription({
+        afterOffset,
+        follow: (after, until) =>
+          parts
+            .contextLog(this.#project.id, this.#path, principal, until, followDeadlineMs)
+            .follow({ afterOffset: after, ...(args.types === undefined ? {} : { types: args.types }) }),
+        deliver: async (frame) => void (await callback(frame)),
+        signal,
+        pause: parts.pause,
+        onEnd: () => {
+          release();
+          callback[Symbol.dispose]?.();
+        },
+      });
+    } catch (error) {
+      release();
+      callback[Symbol.dispose]?.();
+      throw error;
+    }
+  }
+
+  #log() {
+    return this.#scope.parts.contextLog(this.#project.id, this.#path, this.#scope.principal, this.#scope.signal);
+  }
+}

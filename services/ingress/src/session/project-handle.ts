@@ -1,0 +1,55 @@
+/** A project as a session holds it: its root context and its webhook endpoints. */
+import type { CreatedWebhookEndpoint, CreateWebhookEndpointArgs, ProjectApi, WebhookEndpoint as EndpointInfo, WebhookEndpointsApi } from "iterate/api";
+import type { Project, WebhookEndpoint } from "../project/contract.js";
+import { deliveryContextPath } from "../webhook/github/delivery-event.js";
+import { ApiTarget } from "./api-target.js";
+import { checked, createWebhookEndpoint } from "./arguments.js";
+import { ContextHandle } from "./context-handle.js";
+import type { SessionScope } from "./session-scope.js";
+
+export class ProjectHandle extends ContextHandle implements ProjectApi {
+  readonly #webhooks: WebhookEndpointsHandle;
+
+  constructor(scope: SessionScope, project: Project) {
+    super(scope, project, "/");
+    this.#webhooks = new WebhookEndpointsHandle(scope, project);
+  }
+
+  get webhooks(): WebhookEndpointsApi {
+    return this.#webhooks;
+  }
+}
+
+class WebhookEndpointsHandle extends ApiTarget implements WebhookEndpointsApi {
+  readonly #scope: SessionScope;
+  readonly #project: Project;
+
+  constructor(scope: SessionScope, project: Project) {
+    super();
+    this.#scope = scope;
+    this.#project = project;
+  }
+
+  create(args: CreateWebhookEndpointArgs): Promise<CreatedWebhookEndpoint> {
+    const { provider, name, secret } = checked("webhooks.create", createWebhookEndpoint, args);
+    return this.#scope.call(async () => {
+      const given = secret === undefined ? null : Buffer.from(secret);
+      const { endpoint, generatedSecret } = await this.#scope.parts.endpoints.create(this.#project.id, provider, name ?? "main", given);
+      return { ...this.#info(endpoint), secret: generatedSecret ?? secret ?? "" };
+    });
+  }
+
+  list(): Promise<readonly EndpointInfo[]> {
+    return this.#scope.call(async () => (await this.#scope.parts.endpoints.list(this.#project.id)).map((endpoint) => this.#info(endpoint)));
+  }
+
+  #info(endpoint: WebhookEndpoint): EndpointInfo {
+    return {
+      provider: endpoint.provider,
+      name: endpoint.name,
+      url: this.#scope.parts.addresses.webhook(endpoint),
+      contextPath: deliveryContextPath(endpoint.name),
+      createdAt: endpoint.createdAt.toISOString(),
+    };
+  }
+}

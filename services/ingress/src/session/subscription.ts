@@ -1,0 +1,80 @@
+/**
+ * One client's subscription to a context: frames in order, one call at a time, for as long as the client and its socket live. A lost
+ * context service is waited for and the log read on from the last answered place, so the client sees neither gap nor repetition.
+ */
+import type { EventsFrame, SubscriptionApi } from "iterate/api";
+import { codedError, isCodedError } from "iterate/lib";
+import { ApiTarget } from "./api-target.js";
+
+export type Follow = (afterOffset: number, signal: AbortSignal) => AsyncIterable<EventsFrame>;
+
+export interface SubscriptionOptions {
+  readonly follow: Follow;
+  readonly afterOffset: number;
+  /** Answers once the client has taken the frame. */
+  readonly deliver: (frame: EventsFrame) => Promise<void>;
+  /** Aborts when the socket is gone. */
+  readonly signal: AbortSignal;
+  /** Resolves after the time, or at once when the signal aborts. */
+  readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly onEnd: () => void;
+}
+
+/** Waits between attempts to go on, milliseconds; then the subscription ends with UNAVAILABLE and the client may resume. */
+export const resumeLadderMs = [250, 500, 1000, 2000, 4000, 8000, 8000] as const;
+
+export class Subscription extends ApiTarget implements SubscriptionApi {
+  readonly #controller = new AbortController();
+  readonly #closed: Promise<void>;
+
+  constructor(options: SubscriptionOptions) {
+    super();
+    const signal = AbortSignal.any([options.signal, this.#controller.signal]);
+    this.#closed = run(options, signal).finally(options.onEnd);
+    // Nobody has to ask why it closed.
+    this.#closed.catch(() => undefined);
+  }
+
+  closed(): Promise<void> {
+    return this.#closed;
+  }
+
+  [Symbol.dispose](): void {
+    this.#controller.abort();
+  }
+}
+
+async function run(options: SubscriptionOptions, signal: AbortSignal): Promise<void> {
+  let after = options.afterOffset;
+  let failures = 0;
+  const gone = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  while (!signal.aborted) {
+    try {
+      for await (const frame of options.follow(after, signal)) {
+        await delivered(options, frame, gone);
+        if (signal.aborted) return;
+        after = frame.scannedThroughOffset;
+        failures = 0;
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof CallbackFailure) throw codedError("CODE_FAILED", `the callback failed: ${error.message}`);
+      if (!isCodedError(error) || !error.retryable) throw error;
+    }
+    const wait = resumeLadderMs[failures];
+    if (wait === undefined) throw codedError("UNAVAILABLE", `the log could not be followed in ${failures} attempts; subscribe again after offset ${after}`, { afterOffset: after });
+    failures += 1;
+    await options.pause(wait, signal);
+  }
+}
+
+class CallbackFailure extends Error {}
+
+/** A client that never answers ends with its socket, which has a heartbeat. */
+async function delivered(options: SubscriptionOptions, frame: EventsFrame, gone: Promise<void>): Promise<void> {
+  try {
+    await Promise.race([options.deliver(frame), gone]);
+  } catch (error) {
+    throw new CallbackFailure(error instanceof Error ? error.message : String(error));
+  }
+}
