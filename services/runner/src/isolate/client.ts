@@ -81,6 +81,8 @@ export interface IsolatePoolOptions {
 }
 
 const audience = "runner-isolate";
+/** Host call of the harness itself: "the checkpoint is kept, go on". */
+const proceedMethod = "batch.proceed";
 /** Added to an invocation's own deadline before the call is given up: the supervisor's answer is the better one. */
 const graceMs = 15_000;
 /** A start may wait for room, then for a process, then take the start deadline. */
@@ -112,7 +114,8 @@ export class IsolatePool {
   }
 
   /**
-   * One batch through a processor class: `checkpoint`, then `settled`. Leaving the loop cancels.
+   * One batch through a processor class: `checkpoint`, then `settled`. Background work of the batch starts when the second is asked
+   * for, so commit the checkpoint first. Leaving the loop cancels.
    * @throws what ended the invocation, with `data.killed`, `data.alone` and `data.stack` where they apply. ISOLATE_LOST may be
    * retried and charges nobody.
    */
@@ -120,11 +123,15 @@ export class IsolatePool {
     const { module, className, input } = batch;
     const value = { module, className, input: Buffer.from(JSON.stringify(input)) };
     let expected: BatchAnswer["kind"] | undefined = "checkpoint";
-    for await (const frame of this.#frames(batch, { $case: "processBatch", value }, host)) {
+    // Background work starts once the caller has taken the checkpoint and asks for more: the harness waits for this answer.
+    const kept = Promise.withResolvers<null>();
+    const withProceed: IsolateHost = { ...host, hostCall: (call, signal) => (call.method === proceedMethod ? kept.promise : host.hostCall(call, signal)) };
+    for await (const frame of this.#frames(batch, { $case: "processBatch", value }, withProceed)) {
       const answer = parseBatchFrame(frame);
       if (answer.kind !== expected) throw codedError("ISOLATE_OUTPUT", `The process answered ${answer.kind} where ${expected ?? "nothing"} follows.`);
       expected = answer.kind === "checkpoint" ? "settled" : undefined;
       yield answer;
+      kept.resolve(null);
     }
     if (expected !== undefined) throw codedError("ISOLATE_OUTPUT", `The batch ended without its ${expected}.`);
   }

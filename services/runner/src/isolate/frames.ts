@@ -29,11 +29,12 @@ export async function runFrames(isolate: Isolate, invocation: Invocation, call: 
   try {
     for await (const chunk of answer.body) {
       for (const line of lines.push(chunk as Buffer)) {
-        const body = line.subarray(1);
-        if (line[0] === frameMark) await invocation.frame(body);
-        else if (line[0] === failureMark) return await ended(isolate, invocation, projectFailure(body));
-        else if (line[0] === doneMark) return await ended(isolate, invocation, undefined);
-        else throw output("The answer holds a line of no known kind.");
+        if (line[0] === frameMark) await invocation.frame(line.subarray(1));
+        else if (line[0] === failureMark || line[0] === doneMark) {
+          // The last mark is doubled when records were written; they come by another way.
+          if (line[1] === line[0]) await isolate.drained(invocation);
+          return line[0] === failureMark ? projectFailure(line.subarray(2)) : undefined;
+        } else throw output("The answer holds a line of no known kind.");
       }
       if (lines.isSkipping) throw output(`A frame of the answer has more than ${frameBytes} bytes.`);
     }
@@ -43,11 +44,6 @@ export async function runFrames(isolate: Isolate, invocation: Invocation, call: 
     throw failure;
   }
   throw await isolate.failure(invocation, output("The answer ended before its end was said."));
-}
-
-async function ended(isolate: Isolate, invocation: Invocation, failure: ProjectFailure | undefined): Promise<ProjectFailure | undefined> {
-  await isolate.drained(invocation);
-  return failure;
 }
 
 function output(message: string): CodedError {

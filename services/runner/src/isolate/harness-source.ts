@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-const names = ["main", "console", "describe", "egress", "failure", "handle-fetch", "host-session", "process-batch", "project-class", "scope"];
+const names = ["main", "console", "describe", "egress", "failure", "frames", "handle-fetch", "host-session", "process-batch", "project-class", "scope"];
 
 let loaded: Promise<ReadonlyMap<string, string>> | undefined;
 

@@ -13,6 +13,7 @@ const recordChars = 16 * 1024;
 function record(level: LevelMark, text: string): void {
   const scope = scopes.getStore();
   if (scope === undefined) return writeLine(text.slice(0, recordChars));
+  scope.hasLogged = true;
   if (scope.logAllowance < 0) return;
   // The record that crosses the allowance is still written: the supervisor counts it and says that the rest is cut.
   scope.logAllowance -= Math.min(text.length, recordChars);

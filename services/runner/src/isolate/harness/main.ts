@@ -6,7 +6,7 @@
 import "./console.js";
 import "./egress.js";
 import { describeBundle } from "./describe.js";
-import { failureOf } from "./failure.js";
+import { answerFrames } from "./frames.js";
 import { HostSession, type HostBinding } from "./host-session.js";
 import { processBatch } from "./process-batch.js";
 import { handleFetch } from "./handle-fetch.js";
@@ -42,12 +42,12 @@ export default {
     }
     const { ordinal, contextPath, callerPath, logBytes } = head;
     const session = new HostSession(env.HOST, request.headers.get("x-iterate-invocation") ?? "");
-    const scope: Scope = { ordinal, contextPath, callerPath, session, logAllowance: logBytes };
+    const scope: Scope = { ordinal, contextPath, callerPath, session, logAllowance: logBytes, hasLogged: false };
     switch (operation) {
       case "describe":
-        return frames(scope, describeBundle());
+        return answerFrames(scope, describeBundle());
       case "process-batch":
-        return frames(scope, processBatch(head, request));
+        return answerFrames(scope, processBatch(head, request));
       case "fetch":
         return scopes.run(scope, () => handleFetch(request, runtime));
       default:
@@ -58,32 +58,4 @@ export default {
 
 function headOf(request: Request): InvocationHead {
   return JSON.parse(Buffer.from(request.headers.get("x-iterate-scope") ?? "", "base64url").toString()) as InvocationHead;
-}
-
-/**
- * The values of `source` as lines: `f` and JSON for each, then `d` for the end or `e` and JSON for what was thrown. Each line waits
- * until the one before is taken, and the generator runs in the invocation's scope.
- */
-function frames(scope: Scope, source: AsyncGenerator<unknown>): Response {
-  const encoder = new TextEncoder();
-  const line = (mark: string, value?: unknown) => encoder.encode(`${mark}${value === undefined ? "" : JSON.stringify(value)}\n`);
-  const finish = (controller: ReadableStreamDefaultController<Uint8Array>, last: Uint8Array) => {
-    scope.session.close();
-    recordsDrained(scope.ordinal);
-    controller.enqueue(last);
-    controller.close();
-  };
-  const body = new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      try {
-        const { done, value } = await scopes.run(scope, () => source.next());
-        if (done === true) finish(controller, line("d"));
-        else controller.enqueue(line("f", value));
-      } catch (thrown) {
-        finish(controller, line("e", failureOf(thrown)));
-      }
-    },
-    cancel: () => scope.session.close(),
-  });
-  return new Response(body);
 }

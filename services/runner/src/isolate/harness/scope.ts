@@ -13,6 +13,7 @@ export interface Scope {
   readonly session: HostSession;
   /** Characters of log text that may still be written. */
   logAllowance: number;
+  hasLogged: boolean;
 }
 
 export const scopes = new AsyncLocalStorage<Scope>();
