@@ -49,8 +49,8 @@ export class OpenCall implements CallContext {
   #controller: AbortController | null = null;
   #over: CodedError | null = null;
   #isSettled = false;
-  readonly #onOver = new Set<() => void>();
-  readonly #onDrain = new Set<() => void>();
+  #onOver: Set<() => void> | null = null;
+  #onDrain: Set<() => void> | null = null;
 
   constructor(call: ServerCall, draining: AbortSignal, defaultDeadlineMs: number) {
     this.#call = call;
@@ -102,8 +102,8 @@ export class OpenCall implements CallContext {
   /** The call is answered: what follows on the wire is no cancellation. */
   settle(): void {
     this.#isSettled = true;
-    this.#onOver.clear();
-    this.#onDrain.clear();
+    this.#onOver = null;
+    this.#onDrain = null;
   }
 
   /** Ends the call from outside its handler. */
@@ -111,25 +111,25 @@ export class OpenCall implements CallContext {
     if (this.#isSettled || this.#over !== null) return;
     this.#over = reason;
     this.#controller?.abort(reason);
-    for (const listener of [...this.#onOver]) listener();
+    for (const listener of [...(this.#onOver ?? [])]) listener();
   }
 
   /** Runs `listener` once when the call is over, or now. The result takes it back. */
   whenOver(listener: () => void): () => void {
-    if (this.#over === null) this.#onOver.add(listener);
+    if (this.#over === null) (this.#onOver ??= new Set()).add(listener);
     else listener();
-    return () => void this.#onOver.delete(listener);
+    return () => void this.#onOver?.delete(listener);
   }
 
   /** Runs `listener` once when the server begins to drain, or now. */
   whenDraining(listener: () => void): void {
     if (this.#draining.aborted) listener();
-    else this.#onDrain.add(listener);
+    else (this.#onDrain ??= new Set()).add(listener);
   }
 
   /** The server begins to drain. */
   drain(): void {
-    for (const listener of [...this.#onDrain]) listener();
+    for (const listener of [...(this.#onDrain ?? [])]) listener();
   }
 }
 

@@ -9,7 +9,7 @@ import { keepaliveOptions } from "./grpc-server.js";
 import type { ClientConstructor, MethodDefinition, RequestOf, ResponseOf, ServiceDefinition } from "./grpc-types.js";
 import { checkRequestSize, maxRequestBytes, maxResponseBytes, type RequestLimits } from "./message-limits.js";
 import { fromServiceError } from "./status.js";
-import type { CallCredentials, Trust } from "./trust.js";
+import { credentialHeaders, type CallCredentials, type Trust } from "./trust.js";
 
 export interface CallOptions extends CallCredentials {
   /** Cancels the call; it then fails with CANCELLED. */
@@ -97,6 +97,8 @@ const sent = Promise.resolve();
 class Calls {
   readonly #client: Client;
   readonly #options: ClientOptions;
+  #plainToken = "";
+  #plain = new Metadata();
 
   constructor(client: Client, options: ClientOptions) {
     this.#client = client;
@@ -218,8 +220,20 @@ class Calls {
   #metadata(options: CallOptions): Metadata | Promise<Metadata> {
     const { trust, audience } = this.#options;
     if (trust === undefined) return metadataOf({}, options.metadata);
+    if (options.execution === undefined && options.principal === undefined && options.metadata === undefined) return this.#plainMetadata(trust);
     const headers = trust.headers(audience, options);
     return headers instanceof Promise ? headers.then((headers) => metadataOf(headers, options.metadata)) : metadataOf(headers, options.metadata);
+  }
+
+  /** The metadata of a call that carries a token alone: checked once per token, then copied. */
+  #plainMetadata(trust: Trust): Metadata | Promise<Metadata> {
+    const token = trust.serviceToken(this.#options.audience);
+    if (token instanceof Promise) return token.then(() => this.#plainMetadata(trust));
+    if (token !== this.#plainToken) {
+      this.#plainToken = token;
+      this.#plain = metadataOf({ [credentialHeaders.service]: `Bearer ${token}` }, undefined);
+    }
+    return this.#plain.clone();
   }
 
   #failure(error: ServiceError): CodedError {
