@@ -1,0 +1,42 @@
+/**
+ * The stack's NATS: JetStream on disk and one user per service, each with the subjects its row names and its own inbox.
+ */
+import { join } from "node:path";
+import { NatsServer, type NatsUser } from "@iterate-platform/testing/nats-server";
+import type { ServiceRow } from "./services.js";
+import { secretFile, type StatePaths } from "./state.js";
+
+export interface Broker {
+  server: NatsServer | undefined;
+  /** The URL a service connects with, its user in it; undefined for one without a user. */
+  urlFor(row: ServiceRow): string | undefined;
+}
+
+export interface BrokerOptions {
+  state: StatePaths;
+  rows: readonly ServiceRow[];
+  port: number;
+  /** A server that runs already (NATS_URL); the stack starts none then, and its users are its owner's concern. */
+  externalUrl: string | undefined;
+  onLine: (line: string) => void;
+}
+
+export async function startBroker(options: BrokerOptions): Promise<Broker> {
+  const { externalUrl, state, rows, port, onLine } = options;
+  if (externalUrl !== undefined) return { server: undefined, urlFor: (row) => (row.broker ? externalUrl : undefined) };
+  const users = rows.flatMap((row) => userOf(row, state));
+  const server = await NatsServer.start({ folder: state.natsFolder, port, jetstream: true, users, onLine });
+  const urls = new Map(users.map(({ user, password }) => [user, `nats://${user}:${password}@127.0.0.1:${port}`]));
+  return { server, urlFor: (row) => urls.get(row.name) };
+}
+
+function userOf(row: ServiceRow, state: StatePaths): NatsUser[] {
+  if (row.broker === undefined) return [];
+  return [
+    {
+      user: row.name,
+      password: secretFile(join(state.natsFolder, `${row.name}.password`)),
+      permissions: { publish: row.broker.publish, subscribe: [...row.broker.subscribe, `_INBOX.${row.name}.>`] },
+    },
+  ];
+}
