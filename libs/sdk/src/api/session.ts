@@ -89,7 +89,8 @@ export interface ProjectApi extends ContextApi {
 
 /**
  * One call at a time: the next frame is sent when the last answered, and meanwhile the server keeps a place in the log, not the
- * events. A callback that throws ends the subscription.
+ * events. The first frame comes at once, though it may be empty, and so tells where the subscription began. A callback that throws
+ * ends the subscription.
  */
 export type EventsCallback = (frame: EventsFrame) => void | Promise<void>;
 

@@ -3,9 +3,13 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createRequire } from "node:module";
 import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { committedEvent } from "../stream/test-support.js";
+
+// The package answers the path of its binary and has no types.
+const workerd = createRequire(import.meta.url)("workerd") as { readonly default: string };
 
 const project = `
 import { IterateConfigEntrypoint, StreamProcessorDurableObject } from "iterate/sdk";
@@ -95,8 +99,7 @@ const config :Workerd.Config = (
   sockets = [(name = "in", address = "127.0.0.1:0", http = (), service = "main")],
 );`,
   );
-  const { default: workerd } = (await import("workerd")) as { readonly default: string };
-  server = spawn(workerd, ["serve", "--control-fd=3", join(folder, "config.capnp")], { stdio: ["ignore", "ignore", "pipe", "pipe"] });
+  server = spawn(workerd.default, ["serve", "--control-fd=3", join(folder, "config.capnp")], { stdio: ["ignore", "ignore", "pipe", "pipe"] });
   base = await new Promise((resolve, reject) => {
     let errors = "";
     server.stderr?.on("data", (chunk: Buffer) => (errors += chunk.toString()));

@@ -1,0 +1,249 @@
+/** A deployment's `/api` in memory, behind a real WebSocket, for the tests of clients. Its logs are those of `iterate/stream/test-support`. */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { newWebSocketRpcSession, RpcTarget, type RpcStub } from "capnweb";
+import { WebSocketServer } from "ws";
+import type {
+  ContextApi,
+  CreateProjectArgs,
+  CreateWebhookEndpointArgs,
+  Credentials,
+  EventsCallback,
+  IterateApi,
+  ProjectApi,
+  ProjectInfo,
+  ProjectsApi,
+  ReadEventsArgs,
+  SessionApi,
+  SubscribeArgs,
+  SubscriptionApi,
+  WaitForEventArgs,
+  WebhookEndpoint,
+  WebhookEndpointsApi,
+} from "../api/index.js";
+import { codedError, resolveContextPath } from "../lib/index.js";
+import type { EventInput } from "../stream/event.js";
+import { memoryStream, type MemoryStream } from "../stream/test-support.js";
+
+interface Project {
+  readonly info: ProjectInfo;
+  readonly logs: Map<string, MemoryStream>;
+  readonly endpoints: WebhookEndpoint[];
+}
+
+export class MemoryDeployment {
+  readonly secret = "the-operators-secret";
+  readonly projects = new Map<string, Project>();
+  /** Called after each append, so that subscriptions go on. */
+  readonly listeners = new Set<() => void>();
+  /** Subscriptions not yet disposed. */
+  subscriptions = 0;
+  #server: Server | null = null;
+  #sockets: WebSocketServer | null = null;
+  #port = 0;
+
+  get baseUrl(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  get connections(): number {
+    return this.#sockets?.clients.size ?? 0;
+  }
+
+  /** Listens, on the port it had before when it was stopped. */
+  async start(): Promise<void> {
+    const server = createServer((_request, response) => response.writeHead(404).end());
+    const sockets = new WebSocketServer({ server, path: "/api" });
+    sockets.on("connection", (socket) => newWebSocketRpcSession(socket as unknown as WebSocket, new Api(this)));
+    await new Promise<void>((resolve) => server.listen(this.#port, "127.0.0.1", resolve));
+    this.#port = (server.address() as AddressInfo).port;
+    [this.#server, this.#sockets] = [server, sockets];
+  }
+
+  /** Cuts every connection as a crash would. */
+  cut(): void {
+    for (const socket of this.#sockets?.clients ?? []) socket.terminate();
+  }
+
+  /** Stops answering pings and anything else on open connections. */
+  freeze(): void {
+    for (const socket of this.#sockets?.clients ?? []) socket.pause();
+  }
+
+  async stop(): Promise<void> {
+    this.cut();
+    const server = this.#server;
+    if (server !== null) await new Promise((resolve) => server.close(resolve));
+    this.#server = null;
+  }
+
+  log(slug: string, path: string): MemoryStream {
+    const project = this.projects.get(slug);
+    if (project === undefined) throw codedError("NOT_FOUND", `there is no project ${JSON.stringify(slug)}`);
+    const log = project.logs.get(path) ?? memoryStream([], { path });
+    project.logs.set(path, log);
+    return log;
+  }
+
+  async append(slug: string, path: string, ...events: EventInput[]): ReturnType<ContextApi["append"]> {
+    const committed = await this.log(slug, path).append(events);
+    for (const listener of this.listeners) listener();
+    return committed;
+  }
+}
+
+class Api extends RpcTarget implements IterateApi {
+  readonly #deployment: MemoryDeployment;
+  constructor(deployment: MemoryDeployment) {
+    super();
+    this.#deployment = deployment;
+  }
+  async authenticate({ secret }: Credentials): Promise<SessionApi> {
+    if (secret !== this.#deployment.secret) throw codedError("INVALID_CREDENTIALS", "the secret is not the operator's");
+    return new Session(this.#deployment);
+  }
+}
+
+class Session extends RpcTarget implements SessionApi {
+  readonly #projects: Projects;
+  constructor(deployment: MemoryDeployment) {
+    super();
+    this.#projects = new Projects(deployment);
+  }
+  async whoami() {
+    return { kind: "admin" as const, principal: "admin" };
+  }
+  get projects(): ProjectsApi {
+    return this.#projects;
+  }
+}
+
+class Projects extends RpcTarget implements ProjectsApi {
+  readonly #deployment: MemoryDeployment;
+  constructor(deployment: MemoryDeployment) {
+    super();
+    this.#deployment = deployment;
+  }
+  async list({ limit = 2, after = "" } = {}) {
+    const all = [...this.#deployment.projects.values()].map(({ info }) => info).filter(({ slug }) => slug > after);
+    const projects = all.sort((a, b) => (a.slug < b.slug ? -1 : 1)).slice(0, limit);
+    return { projects, next: projects.length < all.length ? (projects.at(-1)?.slug ?? null) : null };
+  }
+  async get(slug: string): Promise<ProjectApi> {
+    this.#deployment.log(slug, "/");
+    return new ProjectHandle(this.#deployment, slug);
+  }
+  async create({ slug, template }: CreateProjectArgs): Promise<ProjectInfo> {
+    if (this.#deployment.projects.has(slug)) throw codedError("PROJECT_NAME_TAKEN", `the slug ${JSON.stringify(slug)} is taken`, { slug });
+    const info = { id: `prj_${slug}`, slug, createdAt: "2000-01-01T00:00:00.000Z", url: `http://${slug}.test/`, gitUrl: `${this.#deployment.baseUrl}/git/${slug}/config.git${template === undefined ? "" : `?${template}`}` };
+    this.#deployment.projects.set(slug, { info, logs: new Map(), endpoints: [] });
+    return info;
+  }
+}
+
+class Context extends RpcTarget implements ContextApi {
+  readonly #deployment: MemoryDeployment;
+  readonly #slug: string;
+  readonly #path: string;
+  constructor(deployment: MemoryDeployment, slug: string, path = "/") {
+    super();
+    this.#deployment = deployment;
+    this.#slug = slug;
+    this.#path = path;
+  }
+  async whoami() {
+    return { projectId: `prj_${this.#slug}`, projectSlug: this.#slug, path: this.#path };
+  }
+  async cd(path: string): Promise<ContextApi> {
+    return new Context(this.#deployment, this.#slug, resolveContextPath(this.#path, path));
+  }
+  append(...events: EventInput[]) {
+    return this.#deployment.append(this.#slug, this.#path, ...events);
+  }
+  readEvents(args?: ReadEventsArgs) {
+    return this.#deployment.log(this.#slug, this.#path).readEvents(args);
+  }
+  async waitForEvent({ type, afterOffset = 0 }: WaitForEventArgs) {
+    const found = this.#deployment.log(this.#slug, this.#path).events.find((event) => event.offset > afterOffset && event.type === type);
+    if (found === undefined) throw codedError("WAIT_TIMEOUT", "no such event came");
+    return found;
+  }
+  async subscribe(target: EventsCallback | SubscribeArgs): Promise<SubscriptionApi> {
+    const args = typeof target === "function" ? { onEvents: target } : target;
+    const log = this.#deployment.log(this.#slug, this.#path);
+    return new Subscription(this.#deployment, log, args, args.afterOffset ?? log.events.length);
+  }
+}
+
+class ProjectHandle extends Context implements ProjectApi {
+  readonly #webhooks: Webhooks;
+  constructor(deployment: MemoryDeployment, slug: string) {
+    super(deployment, slug);
+    this.#webhooks = new Webhooks(deployment, slug);
+  }
+  get webhooks(): WebhookEndpointsApi {
+    return this.#webhooks;
+  }
+}
+
+class Webhooks extends RpcTarget implements WebhookEndpointsApi {
+  readonly #endpoints: WebhookEndpoint[];
+  constructor(deployment: MemoryDeployment, slug: string) {
+    super();
+    this.#endpoints = deployment.projects.get(slug)?.endpoints ?? [];
+  }
+  async create({ provider, name = "main", secret = "made-for-you-0000" }: CreateWebhookEndpointArgs) {
+    if (this.#endpoints.some((endpoint) => endpoint.name === name)) throw codedError("ALREADY_EXISTS", `the endpoint ${JSON.stringify(name)} exists`);
+    const endpoint = { provider, name, url: `http://hooks.test/${name}`, contextPath: `/integrations/${provider}/${name}`, createdAt: "2000-01-01T00:00:00.000Z" };
+    this.#endpoints.push(endpoint);
+    return { ...endpoint, secret };
+  }
+  async list() {
+    return this.#endpoints;
+  }
+}
+
+class Subscription extends RpcTarget implements SubscriptionApi {
+  readonly #closed: Promise<void>;
+  readonly #dispose: () => void;
+  constructor(deployment: MemoryDeployment, log: MemoryStream, { types, onEvents }: SubscribeArgs, after: number) {
+    super();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const callback = (onEvents as RpcStub<EventsCallback>).dup();
+    deployment.subscriptions += 1;
+    let busy = false;
+    let told = false;
+    const go = (): void => {
+      if (busy) return;
+      busy = true;
+      void log
+        .readEvents({ afterOffset: after, limit: 2, ...(types === undefined ? {} : { types }) })
+        .then(async (page) => {
+          if (told && page.scannedThroughOffset === after) return true;
+          await callback(page);
+          told = true;
+          after = page.scannedThroughOffset;
+          return page.atHead && after === log.events.length;
+        })
+        .then((isAtRest) => {
+          busy = false;
+          if (!isAtRest) go();
+        }, reject);
+    };
+    deployment.listeners.add(go);
+    this.#closed = promise.finally(() => {
+      deployment.listeners.delete(go);
+      deployment.subscriptions -= 1;
+      callback[Symbol.dispose]();
+    });
+    this.#closed.catch(() => undefined);
+    this.#dispose = resolve;
+    go();
+  }
+  closed(): Promise<void> {
+    return this.#closed;
+  }
+  [Symbol.dispose](): void {
+    this.#dispose();
+  }
+}
