@@ -10,13 +10,24 @@ const maxQueriesInFlight = 2;
 /** Contexts in one query. */
 const maxPerQuery = 10_000;
 
+/** Where a context is, never behind what was acknowledged. */
+export interface Heads {
+  /**
+   * The head of a context at some moment after this call; `undefined` when it is not born. It reflects every append that was
+   * acknowledged, through any process, before the call.
+   *
+   * @throws CodedError UNAVAILABLE (retryable) when the database is away.
+   */
+  confirm(address: ContextAddress): Promise<ContextHead | undefined>;
+}
+
 interface Asked {
   readonly address: ContextAddress;
   readonly answer: (head: ContextHead | undefined) => void;
   readonly fail: (error: unknown) => void;
 }
 
-export class HeadConfirmer {
+export class HeadConfirmer implements Heads {
   readonly #cache: ContextCache;
   #waiting: Asked[] = [];
   #isScheduled = false;
@@ -32,12 +43,6 @@ export class HeadConfirmer {
     return this.#queries;
   }
 
-  /**
-   * The head of a context at some moment after this call; `undefined` when it is not born. It reflects every append that was
-   * acknowledged, through any process, before the call.
-   *
-   * @throws CodedError UNAVAILABLE (retryable) when the database is away.
-   */
   confirm(address: ContextAddress): Promise<ContextHead | undefined> {
     return new Promise((answer, fail) => {
       this.#waiting.push({ address, answer, fail });

@@ -5,9 +5,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HeadConfirmer } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
 import { EventTypes } from "./event-types.js";
+import { HeadCache } from "./head-cache.js";
 import { LogReader, type Page } from "./read.js";
 import { eventsOfTypesInBlocks } from "./read.sql.js";
-import { FixtureCache, sessionOf, write, type WrittenEvent } from "./sql-log.fixture.js";
+import { PooledSession } from "./sql-session.js";
+import { write, type WrittenEvent } from "./sql-log.fixture.js";
 import { TypeBlocks } from "./type-blocks.js";
 
 const database = useTestDatabase();
@@ -23,8 +25,8 @@ afterAll(() => pool.end());
 
 /** What another process would read through: nothing remembered. */
 function newReader(): LogReader {
-  const sql = sessionOf(pool);
-  return new LogReader({ sql, heads: new HeadConfirmer(new FixtureCache(sql)), types: new EventTypes(sql), blocks: new TypeBlocks(sql) });
+  const sql = new PooledSession(pool);
+  return new LogReader({ sql, heads: new HeadConfirmer(new HeadCache({ maxContexts: 100, session: sql })), types: new EventTypes(sql), blocks: new TypeBlocks(sql) });
 }
 
 let contexts = 0;

@@ -29,6 +29,17 @@ export interface PageBounds {
   readonly maxScan?: number;
 }
 
+/** Pages of any context. */
+export interface Reads {
+  /**
+   * The page after `after`; of a context not yet born it is empty and at the head.
+   *
+   * @param types names of the types wanted; none means all.
+   * @throws CodedError UNAVAILABLE (retryable); EVENT_UNREADABLE{offset}; the reason of `signal`.
+   */
+  read(address: ContextAddress, after: number, types: readonly string[], bounds: PageBounds, signal?: AbortSignal): Promise<Page>;
+}
+
 /** Ranges up to this many offsets are looked through event by event rather than by their blocks. */
 const directRange = 8 * blockSize;
 
@@ -39,7 +50,7 @@ export interface LogReaderParts {
   readonly blocks: TypeBlocks;
 }
 
-export class LogReader {
+export class LogReader implements Reads {
   readonly #parts: LogReaderParts;
   #statements = 0;
 
@@ -52,12 +63,6 @@ export class LogReader {
     return this.#statements;
   }
 
-  /**
-   * The page after `after`; of a context not yet born it is empty and at the head.
-   *
-   * @param types names of the types wanted; none means all.
-   * @throws CodedError UNAVAILABLE (retryable); EVENT_UNREADABLE{offset}; the reason of `signal`.
-   */
   async read(address: ContextAddress, after: number, types: readonly string[], bounds: PageBounds, signal?: AbortSignal): Promise<Page> {
     if (types.length === 0) {
       const contextId = await this.#parts.heads.idOf(address);

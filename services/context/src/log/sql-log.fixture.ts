@@ -1,8 +1,7 @@
 /** A log written by plain SQL, for tests and benches of the read side: the rows an append would leave behind. */
 import type { Pool } from "@iterate-platform/service/postgres";
 import { partitionOf } from "@iterate-platform/service/ids";
-import type { CoreState } from "../core/contract.js";
-import type { ContextAddress, ContextCache, ContextHead, SqlSession } from "./contract.js";
+import type { ContextAddress } from "./contract.js";
 
 export interface WrittenEvent {
   readonly type: string;
@@ -14,13 +13,6 @@ export interface WrittenEvent {
 }
 
 export const plainSource = JSON.stringify({ origin: "/", cause: { chain: "2025-01-01T00:00:00.000Z with test ~1", depth: 0 }, platform: true });
-
-/** Runs statements of a pool; rows as arrays. */
-export function sessionOf(pool: Pool): SqlSession {
-  return {
-    query: async (statement, values) => (await pool.query({ ...statement, values, rowMode: "array" })).rows as never,
-  };
-}
 
 /** Makes the context when it is not there; answers its id. */
 export async function bear(pool: Pool, { owner, path }: ContextAddress): Promise<number> {
@@ -70,63 +62,4 @@ export async function write(pool: Pool, address: ContextAddress, events: readonl
     ],
   );
   return { commitNo: Number(rows[0]!.commit_no), firstOffset: Number(rows[0]!.first_offset), contextId };
-}
-
-const emptyCore: CoreState = { identity: null, pause: null, subscriptions: {}, config: null, secret: null };
-
-/** Remembers heads and asks as a cache of the service does; folds nothing. */
-export class FixtureCache implements ContextCache {
-  readonly #sql: SqlSession;
-  readonly #held = new Map<string, ContextHead>();
-  refreshes = 0;
-
-  constructor(sql: SqlSession) {
-    this.#sql = sql;
-  }
-
-  peek(address: ContextAddress): ContextHead | undefined {
-    return this.#held.get(`${address.owner} ${address.path}`);
-  }
-
-  peekById(contextId: number): ContextHead | undefined {
-    return [...this.#held.values()].find((head) => head.contextId === contextId);
-  }
-
-  load(addresses: readonly ContextAddress[]): Promise<(ContextHead | undefined)[]> {
-    return Promise.all(addresses.map(async (address) => this.peek(address) ?? (await this.#read("owner = $1 and path = $2", [address.owner, address.path]))));
-  }
-
-  async refresh(contextIds: readonly number[]): Promise<ContextHead[]> {
-    this.refreshes += 1;
-    const heads = await Promise.all(contextIds.map((id) => this.#read("context_id = $1", [id])));
-    return heads.flatMap((head) => head ?? []);
-  }
-
-  async #read(where: string, values: readonly unknown[]): Promise<ContextHead | undefined> {
-    const [row] = await this.#sql.query<readonly [string, string, string, string, string, string]>(
-      {
-        name: `fixture ${where}`,
-        text: `select context.context_id, owner, path, commit_no, last_offset, last_control from context
-               cross join lateral (select * from commit where commit.context_id = context.context_id order by commit_no desc limit 1) last where ${where.replace("context_id", "context.context_id")}`,
-      },
-      values,
-    );
-    if (row === undefined) return undefined;
-    const [id, owner, path, commitNo, lastOffset, lastControl] = row;
-    const head: ContextHead = {
-      address: { owner, path },
-      contextId: Number(id),
-      partition: partitionOf(owner, path),
-      createdAtUs: 0,
-      commitNo: Number(commitNo),
-      lastOffset: Number(lastOffset),
-      reservedThrough: Number(lastOffset),
-      lastControl: Number(lastControl),
-      runnerEpoch: 0,
-      generation: 1,
-      core: emptyCore,
-    };
-    this.#held.set(`${owner} ${path}`, head);
-    return head;
-  }
 }

@@ -5,9 +5,9 @@
  */
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import type { LiveCommits, LiveEvents } from "../publish/contract.js";
-import type { HeadConfirmer } from "./confirm.js";
+import type { Heads } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
-import type { LogReader, Page, PageBounds } from "./read.js";
+import type { Page, PageBounds, Reads } from "./read.js";
 
 /** One page is one message; large enough to amortise it, small enough to keep both ends lean. */
 const pageBounds: PageBounds = { limit: 2_000, maxBytes: 1_048_576, maxScan: 262_144 };
@@ -16,8 +16,8 @@ const silentOffsets = 1_000;
 const silentMs = 1_000;
 
 export interface StreamParts {
-  readonly reader: LogReader;
-  readonly heads: HeadConfirmer;
+  readonly reader: Reads;
+  readonly heads: Heads;
   readonly live: LiveCommits;
   /** Monotonic milliseconds. */
   readonly nowMs: () => number;

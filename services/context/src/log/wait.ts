@@ -8,14 +8,14 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import { CodedError, codedError, isCodedError } from "iterate/lib";
 import type { Listening, LiveCommits } from "../publish/contract.js";
-import type { HeadConfirmer } from "./confirm.js";
+import type { Heads } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
 import type { PayloadMatch } from "./payload-match.js";
-import type { LogReader, PageBounds } from "./read.js";
+import type { PageBounds, Reads } from "./read.js";
 
 export interface WaitParts {
-  readonly reader: LogReader;
-  readonly heads: HeadConfirmer;
+  readonly reader: Reads;
+  readonly heads: Heads;
   readonly live: LiveCommits;
   /** Waiters of the process at most; one more is OVERLOADED. */
   readonly maxWaiters: number;
@@ -46,6 +46,13 @@ export class Waits {
 
   get count(): number {
     return this.#waiters;
+  }
+
+  /** Calls that stand in a line: they will notice whatever is committed now. */
+  get standing(): number {
+    let standing = 0;
+    for (const line of this.#lines.values()) standing += line.standing;
+    return standing;
   }
 
   /**
@@ -200,6 +207,10 @@ class Line {
     this.#parts = parts;
     this.#listening = parts.live.listen(address);
     this.opened = this.#open();
+  }
+
+  get standing(): number {
+    return this.#waiters.size;
   }
 
   add(waiter: Waiter): void {

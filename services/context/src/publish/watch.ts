@@ -103,12 +103,13 @@ export class Watch {
 }
 
 function follows(head: KnownHead, { firstOffset, lastOffset, events }: CommitHint): boolean {
-  if (lastOffset >= firstOffset && firstOffset <= head.lastOffset) return false;
+  if (lastOffset < firstOffset) return events === undefined || events.length === 0;
+  if (firstOffset <= head.lastOffset) return false;
   if (events === undefined) return true;
   let previous = firstOffset - 1;
   for (const { offset } of events) {
     if (Number(offset) <= previous) return false;
     previous = Number(offset);
   }
-  return previous <= lastOffset && (events.length > 0) === lastOffset >= firstOffset;
+  return events.length > 0 && previous <= lastOffset;
 }
