@@ -295,7 +295,7 @@ export class Stack {
   }
 
   async #refuseBusyPorts(): Promise<void> {
-    const wanted = this.rows.flatMap((row) =>
+    const wanted: { variable: string; owner: string; port: number }[] = this.rows.flatMap((row) =>
       Object.entries(listenersOf(row, this.ports)).map(([variable, port]) => ({ variable, owner: row.name, port })),
     );
     if (process.env.NATS_URL === undefined) wanted.push({ variable: "NATS_URL", owner: "the broker", port: this.ports.of("nats") });

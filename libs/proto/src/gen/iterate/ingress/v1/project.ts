@@ -101,7 +101,7 @@ export interface GetProjectResponse {
 export interface ListProjectsRequest {
   /** Token of an earlier page; empty is the first. */
   pageToken: string;
-  /** Most projects wanted, 1 to 200; 0 means 50. */
+  /** Most projects wanted, 1 to 500; 0 means 50. */
   pageSize: number;
 }
 

