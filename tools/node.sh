@@ -20,6 +20,8 @@ ensure_node() {
   fi
   echo "setup: the installed Node is too old; installing the pinned one for this clone" >&2
   npm ci --prefix tools --ignore-scripts --no-audit --no-fund >&2 || return 1
+  # The shell remembers where it found the old one.
+  hash -r
   if ! node_is_new_enough; then
     echo "setup: the pinned Node does not run on this machine. Install Node 22.15 or newer: https://nodejs.org" >&2
     return 1
