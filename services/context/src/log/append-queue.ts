@@ -1,0 +1,242 @@
+/**
+ * What waits to be committed. Appends of one context keep their order and form one commit; the contexts of one owner take turns, and
+ * so do owners, so nobody's backlog is in another's way.
+ *
+ * A context is `loading` while its head is read, `ready` while appends wait and nothing of it is under way, `taken` while a group
+ * or the lane for large appends has it, and is forgotten when nothing waits.
+ */
+import type { Writer } from "../caller/contract.js";
+import { appendIdBytes } from "./append-id.js";
+import type { AppendReceipt, ContextAddress, ContextHead, StorableEvent } from "./contract.js";
+import { queueLimits } from "./limits.js";
+import type { PlannedAppend, StoredKey } from "./plan.js";
+
+/** Who waits for an append; one of the two is called, once. */
+export interface AppendAnswer {
+  resolve(receipts: readonly AppendReceipt[], append: PendingAppend): void;
+  reject(error: unknown, append: PendingAppend): void;
+}
+
+/** One append on its way. */
+export class PendingAppend implements PlannedAppend {
+  readonly appendId: string;
+  readonly writer: Writer;
+  readonly traceparent: string | null;
+  readonly waitsSinceMs: number;
+  /** True once it is answered or refused. */
+  isSettled = false;
+  /** `null` until its bodies are examined. */
+  completed: readonly StorableEvent[] | null = null;
+  bytes = 0;
+  /** Commits lost to another process. */
+  losses = 0;
+  /** Statements that failed with it. */
+  failures = 0;
+  /** Shares no statement any more: one of those it failed with may have been spoiled by it. */
+  isAlone = false;
+
+  readonly #answer: AppendAnswer;
+
+  constructor(fields: { appendId: string; writer: Writer; traceparent: string | null; waitsSinceMs: number; answer: AppendAnswer }) {
+    this.appendId = fields.appendId;
+    this.writer = fields.writer;
+    this.traceparent = fields.traceparent;
+    this.waitsSinceMs = fields.waitsSinceMs;
+    this.#answer = fields.answer;
+  }
+
+  resolve(receipts: readonly AppendReceipt[]): void {
+    if (this.isSettled) return;
+    this.isSettled = true;
+    this.#answer.resolve(receipts, this);
+  }
+
+  reject(error: unknown): void {
+    if (this.isSettled) return;
+    this.isSettled = true;
+    this.#answer.reject(error, this);
+  }
+
+  get events(): readonly StorableEvent[] {
+    return this.completed!;
+  }
+
+  get idBytes(): Buffer {
+    return appendIdBytes(this.appendId);
+  }
+
+  complete(events: readonly StorableEvent[]): void {
+    this.completed = events;
+    for (const event of events) this.bytes += event.bytes;
+  }
+}
+
+export class ContextQueue {
+  readonly name: string;
+  readonly address: ContextAddress;
+  state: "loading" | "ready" | "taken" | "resting" = "loading";
+  /** What was known when it was loaded, born, or reloaded; the cache may know a later commit. */
+  head: ContextHead | null = null;
+  /** Generation of the shard that `head` was read in. */
+  generation = 0;
+  /** Looked up for the appends that wait: the event under a key, or `null`. */
+  known = new Map<string, StoredKey | null>();
+  /** `head` and all of `known` were read after those appends arrived. */
+  isConfirmed = false;
+  readonly #pending: PendingAppend[] = [];
+  #first = 0;
+
+  constructor(name: string, address: ContextAddress) {
+    this.name = name;
+    this.address = address;
+  }
+
+  get length(): number {
+    return this.#pending.length - this.#first;
+  }
+
+  /** The first append, if it is complete. */
+  get next(): PendingAppend | undefined {
+    const append = this.#pending[this.#first];
+    return append?.completed == null ? undefined : append;
+  }
+
+  push(append: PendingAppend): void {
+    this.#pending.push(append);
+  }
+
+  shift(): PendingAppend {
+    const append = this.#pending[this.#first]!;
+    this.#first += 1;
+    if (this.#first > 256 && this.#first * 2 > this.#pending.length) {
+      this.#pending.splice(0, this.#first);
+      this.#first = 0;
+    }
+    return append;
+  }
+
+  /** Puts appends back before all that wait, in their order. */
+  putBack(appends: readonly PendingAppend[]): void {
+    this.#pending.splice(0, this.#first, ...appends);
+    this.#first = 0;
+  }
+
+  remove(append: PendingAppend): void {
+    const index = this.#pending.indexOf(append, this.#first);
+    if (index >= 0) this.#pending.splice(index, 1);
+  }
+
+  /** Takes all that wait, complete or not. */
+  drain(): PendingAppend[] {
+    const all = this.#pending.slice(this.#first);
+    this.#pending.length = 0;
+    this.#first = 0;
+    return all;
+  }
+
+  /** Takes over what the database has now. */
+  reloaded(head: ContextHead, generation: number): void {
+    this.head = head;
+    this.generation = generation;
+    this.forgetLookups();
+  }
+
+  forgetLookups(): void {
+    if (this.known.size > 0) this.known = new Map();
+    this.isConfirmed = false;
+  }
+}
+
+/** Appends of one context that go into one commit. */
+export interface ContextBatch {
+  readonly context: ContextQueue;
+  readonly appends: PendingAppend[];
+}
+
+/** Contexts that are ready, in the order of their turns. */
+export class FairQueue {
+  readonly #owners = new Map<string, Set<ContextQueue>>();
+  readonly #large: ContextQueue[] = [];
+  /** Contexts whose first append shares no statement. */
+  readonly #alone: ContextQueue[] = [];
+  #wasAlone = false;
+
+  /** Makes a context wait for its turn; its first append must be complete. */
+  add(context: ContextQueue): void {
+    context.state = "ready";
+    const { owner } = context.address;
+    const contexts = this.#owners.get(owner);
+    if (contexts === undefined) this.#owners.set(owner, new Set([context]));
+    else contexts.add(context);
+  }
+
+  /** The contexts whose first append is too large to share a statement, as far as `takeGroup` met them. */
+  takeLarge(): ContextQueue[] {
+    return this.#large.splice(0);
+  }
+
+  /** The next group; its contexts are `taken`. Empty when nothing is ready. Groups and lone appends take turns. */
+  takeGroup(): ContextBatch[] {
+    const group = this.#alone.length > 0 && !this.#wasAlone ? [] : this.#takeShared();
+    this.#wasAlone = group.length === 0 && this.#alone.length > 0;
+    if (!this.#wasAlone) return group;
+    const context = this.#alone.shift()!;
+    return [{ context, appends: [context.shift()] }];
+  }
+
+  #takeShared(): ContextBatch[] {
+    const batches = new Map<ContextQueue, ContextBatch>();
+    let count = 0;
+    let bytes = 0;
+    while (this.#owners.size > 0 && count < queueLimits.groupAppends) {
+      const [owner, contexts] = this.#owners.entries().next().value!;
+      const [context] = contexts;
+      this.#leave(owner, contexts, context!);
+      const first = context!.next!;
+      if (first.bytes > queueLimits.groupBytes) {
+        context!.state = "taken";
+        this.#large.push(context!);
+        continue;
+      }
+      if (first.isAlone) {
+        context!.state = "taken";
+        this.#alone.push(context!);
+        continue;
+      }
+      const batch = batches.get(context!) ?? { context: context!, appends: [] };
+      const room = Math.min(queueLimits.quantum, queueLimits.groupAppends - count);
+      const taken = takeFrom(context!, room, queueLimits.groupBytes - bytes);
+      if (taken.length > 0) {
+        batch.appends.push(...taken);
+        batches.set(context!, batch);
+        count += taken.length;
+        for (const append of taken) bytes += append.bytes;
+      }
+      const isFull = taken.length === 0;
+      // What is left of a context waits for the next group unless nothing but its turn was over.
+      if (context!.next !== undefined && !context!.next.isAlone && context!.next.bytes <= queueLimits.groupBytes) this.add(context!);
+      if (isFull) break;
+    }
+    for (const context of batches.keys()) {
+      if (context.state === "ready") this.#leave(context.address.owner, this.#owners.get(context.address.owner), context);
+      context.state = "taken";
+    }
+    return [...batches.values()];
+  }
+
+  #leave(owner: string, contexts: Set<ContextQueue> | undefined, context: ContextQueue): void {
+    if (contexts === undefined || !contexts.delete(context)) return;
+    this.#owners.delete(owner);
+    if (contexts.size > 0) this.#owners.set(owner, contexts);
+  }
+}
+
+function takeFrom(context: ContextQueue, room: number, bytes: number): PendingAppend[] {
+  const taken: PendingAppend[] = [];
+  let left = bytes;
+  for (let next = context.next; next !== undefined && taken.length < room && !next.isAlone && next.bytes <= left; next = context.next) {
+    left -= next.bytes;
+    taken.push(context.shift());
+  }
+  return taken;
+}

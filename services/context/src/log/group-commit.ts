@@ -1,0 +1,446 @@
+/**
+ * Carries one group of appends to its end on one connection: plan, give ids to new contexts and numbers to new types, commit by one
+ * statement, and deal with what did not land.
+ *
+ * How an append leaves the group:
+ * - decided without a write, or in a commit that landed: answered;
+ * - its context lost the fence, or a key turned out to be taken, or its refusal is to be confirmed: what is true is read on this
+ *   same connection, and the context goes back to the front of the queue;
+ * - the statement failed: whether it was applied is found by append id, for each append by itself; those not found try again,
+ *   alone after a failure that one of them may have caused.
+ */
+import { sqlState } from "@iterate-platform/service/sqlstate";
+import { CodedError, codedError, isCodedError } from "iterate/lib";
+import type { ContextBatch, PendingAppend } from "./append-queue.js";
+import { commitStatement, type CommitRow } from "./commit.sql.js";
+import type { AppendReceipt, CommitObserver, ContextHead, SqlSession } from "./contract.js";
+import { commitTraceparent, commitValues, type CommitToWrite } from "./group-rows.js";
+import { nameOf, type HeadCache } from "./head-cache.js";
+import { claimNextCommit, committedAppends, makeContexts, shardGeneration, takenKeys, type AppendRow, type BornRow, type KeyRow, type LastCommitRow } from "./head.sql.js";
+import { int2Array, int8Array, textArray, uuidArray } from "./pg-array.js";
+import { planCommit, type Plan, type PlannedCommit, type StoredKey } from "./plan.js";
+import type { LaneSession } from "./sql-session.js";
+import type { TypeNumbers } from "./type-numbers.js";
+
+/** Commits an append may lose to other processes before it is given back to its client. */
+const maxLosses = 8;
+/** Losses after which its context is claimed, so that a rare visitor is not starved by a busy owner. */
+const lossesBeforeClaim = 3;
+/** Contexts claimed one after the other, while the rest of the lane waits. */
+const maxClaimsInTurn = 4;
+/** Tries to claim; each can only be lost to a commit that landed within the same fraction of a millisecond. */
+const claimTries = 16;
+/** Failed statements after which an append is given back. */
+const maxFailures = 4;
+/** How long an append may wait in all before a failure ends it, below every client's default deadline. */
+const maxWaitMs = 8_000;
+const uniqueViolation = "23505";
+/** Pauses between looks at a database that is away. */
+const awayLadderMs = [50, 100, 200, 400, 800, 1_600];
+
+export interface CommitterOptions {
+  readonly cache: HeadCache;
+  readonly types: TypeNumbers;
+  readonly shard: ShardState;
+  /** This process, in commit rows. */
+  readonly writer: number;
+  readonly onCommit: CommitObserver;
+  readonly counters: CommitCounters;
+  readonly nowMs: () => number;
+  readonly pause: (ms: number) => Promise<void>;
+  /** Where tests make the process fail. */
+  readonly failpoint: (name: string) => void | Promise<void>;
+  readonly onFault: (error: unknown) => void;
+}
+
+/** What all lanes of a shard know of it. */
+export interface ShardState {
+  generation: number;
+}
+
+/** Since the start of the process. */
+export interface CommitCounters {
+  groups: number;
+  appends: number;
+  events: number;
+  lostFences: number;
+  claims: number;
+  takenKeys: number;
+  failures: number;
+  foundByAppendId: number;
+  emitDivergences: number;
+}
+
+export function newCounters(): CommitCounters {
+  return { groups: 0, appends: 0, events: 0, lostFences: 0, claims: 0, takenKeys: 0, failures: 0, foundByAppendId: 0, emitDivergences: 0 };
+}
+
+type Decided = Extract<Plan, { kind: "decided" }>;
+
+/** A batch with what was decided for it. */
+interface Decision {
+  readonly batch: ContextBatch;
+  head: ContextHead;
+  readonly plan: Decided;
+  readonly commit: PlannedCommit;
+}
+
+export class GroupCommitter {
+  readonly #options: CommitterOptions;
+  readonly #session: LaneSession;
+
+  constructor(session: LaneSession, options: CommitterOptions) {
+    this.#session = session;
+    this.#options = options;
+  }
+
+  /** Never throws. Appends that are neither answered nor refused are back at the front of their contexts when it returns. */
+  async run(batches: readonly ContextBatch[]): Promise<void> {
+    const open = batches.filter((batch) => batch.appends.length > 0);
+    try {
+      const { decisions, unconfirmed } = this.#plan(open);
+      const lost = await this.#commit(await this.#prepare(decisions));
+      if (lost.length > 0) await this.#afterLoss(lost);
+      if (unconfirmed.length > 0) await this.#confirm(unconfirmed);
+    } catch (error) {
+      await this.#afterFailure(open, error);
+    }
+  }
+
+  #plan(batches: readonly ContextBatch[]): { decisions: Decision[]; unconfirmed: ContextBatch[] } {
+    const decisions: Decision[] = [];
+    const unconfirmed: ContextBatch[] = [];
+    for (const batch of batches) {
+      const { context, appends } = batch;
+      if (context.generation !== this.#options.shard.generation) {
+        unconfirmed.push(batch);
+        continue;
+      }
+      const head = this.#headOf(batch);
+      const plan = planCommit({ head, appends, known: context.known, isConfirmed: context.isConfirmed, generation: this.#options.shard.generation });
+      if (plan.kind === "confirm") unconfirmed.push(batch);
+      else if (plan.commit === null) this.#settle(batch, plan, 0);
+      else decisions.push({ batch, head, plan, commit: plan.commit });
+    }
+    return { decisions, unconfirmed };
+  }
+
+  /** The newest head known. */
+  #headOf({ context }: ContextBatch): ContextHead {
+    const held = this.#options.cache.peek(context.address);
+    return held !== undefined && held.commitNo >= context.head!.commitNo ? held : context.head!;
+  }
+
+  /** Gives ids to contexts about to be born and numbers to new types; answers the decisions that can be committed. */
+  async #prepare(decisions: readonly Decision[]): Promise<readonly Decision[]> {
+    const { types } = this.#options;
+    const newTypes = new Set<string>();
+    const unnamed: Decision[] = [];
+    for (const decision of decisions) {
+      if (decision.head.contextId < 0) unnamed.push(decision);
+      for (const { event } of decision.commit.rows) if (!types.has(event.type)) newTypes.add(event.type);
+    }
+    if (newTypes.size > 0) await types.learn([...newTypes], this.#session);
+    if (unnamed.length === 0) return decisions;
+    const born = await this.#giveIds(unnamed);
+    return decisions.filter((decision) => {
+      if (decision.head.contextId >= 0) return true;
+      const head = born.get(decision.batch.context.name)!;
+      decision.batch.context.head = head;
+      decision.head = head;
+      if (head.commitNo === 0) return true;
+      // Another process gave birth to it meanwhile: the plan was made for a context that is gone.
+      this.#putBack(decision.batch);
+      return false;
+    });
+  }
+
+  async #giveIds(unnamed: readonly Decision[]): Promise<Map<string, ContextHead>> {
+    const heads = unnamed.map(({ head }) => head);
+    const rows = await this.#session.query<BornRow>(makeContexts, [
+      textArray(heads.map(({ address }) => address.owner)),
+      textArray(heads.map(({ address }) => address.path)),
+      int2Array(heads.map(({ partition }) => partition)),
+    ]);
+    const made = new Map(rows.map(([owner, path, id, createdAtUs]) => [nameOf({ owner, path }), { contextId: Number(id), createdAtUs: Number(createdAtUs) }]));
+    const others = heads.filter(({ address }) => !made.has(nameOf(address))).map(({ address }) => address);
+    const loaded = others.length === 0 ? [] : await this.#options.cache.loadForAppend(others, this.#session);
+    return new Map([
+      ...heads.filter(({ address }) => made.has(nameOf(address))).map((head) => [nameOf(head.address), { ...head, ...made.get(nameOf(head.address))! }] as const),
+      ...loaded.map((head) => [nameOf(head.address), head] as const),
+    ]);
+  }
+
+  /** Commits the group; answers the decisions whose context lost the fence. */
+  async #commit(decisions: readonly Decision[]): Promise<Decision[]> {
+    if (decisions.length === 0) return [];
+    const { atUs, landed, taken } = await this.#send(decisions, false);
+    this.#land(decisions.filter(({ head }) => landed.has(head.contextId)), atUs);
+    const lost: Decision[] = [];
+    for (const decision of decisions) {
+      const { contextId } = decision.head;
+      if (landed.has(contextId)) continue;
+      const keys = taken.get(contextId);
+      if (keys === undefined) lost.push(decision);
+      else this.#learnKeys(decision.batch, keys);
+    }
+    if (lost.length === decisions.length) await this.#checkGeneration();
+    return lost;
+  }
+
+  async #send(decisions: readonly Decision[], isClaimed: boolean): Promise<{ atUs: number; landed: Set<number>; taken: Map<number, CommitRow[]> }> {
+    const { cache, types, shard, writer, counters, failpoint } = this.#options;
+    const commits: CommitToWrite[] = decisions.map(({ head, commit }) => ({ head, commit, storedCore: cache.storedCoreOf(head.contextId) }));
+    const { shape, values } = commitValues(commits, shard.generation, writer, (type) => types.of(type), isClaimed);
+    await failpoint("append.before-commit");
+    const rows = await this.#session.query<CommitRow>(commitStatement(shape), values);
+    await failpoint("append.after-commit");
+    counters.groups += 1;
+    const landed = new Set<number>();
+    const taken = new Map<number, CommitRow[]>();
+    let atUs = 0;
+    for (const row of rows) {
+      const contextId = Number(row[0]);
+      if (row[2] === null) {
+        landed.add(contextId);
+        atUs = Number(row[1]);
+      } else if (taken.has(contextId)) taken.get(contextId)!.push(row);
+      else taken.set(contextId, [row]);
+    }
+    return { atUs, landed, taken };
+  }
+
+  /** A durable commit: memory moves, observers hear, appends are answered. */
+  #land(decisions: readonly Decision[], atUs: number): void {
+    if (decisions.length === 0) return;
+    const { cache, shard, counters, onCommit } = this.#options;
+    const commits = decisions.map(({ batch, head, commit }) => {
+      const { commitNo, firstOffset, lastOffset, reservedThrough, lastControl, runnerEpoch, core } = commit;
+      const moved: ContextHead = { ...head, commitNo, lastOffset, reservedThrough, lastControl, runnerEpoch, generation: shard.generation, core };
+      const storedCore = lastControl === commitNo ? core : cache.storedCoreOf(head.contextId);
+      cache.committed(moved, storedCore);
+      batch.context.head = moved;
+      batch.context.forgetLookups();
+      counters.appends += batch.appends.length;
+      counters.events += commit.rows.length;
+      return { head: moved, commitNo, firstOffset, lastOffset, events: commit.rows.map(({ event }) => event), traceparent: commitTraceparent(commit) };
+    });
+    onCommit({ atUs, commits });
+    for (const { batch, plan } of decisions) this.#settle(batch, plan, atUs);
+  }
+
+  #settle({ appends, context }: ContextBatch, plan: Decided, atUs: number): void {
+    this.#options.counters.emitDivergences += plan.divergences;
+    context.forgetLookups();
+    for (const [index, outcome] of plan.outcomes.entries()) {
+      const append = appends[index]!;
+      if (outcome.kind === "accepted") append.resolve(outcome.receipts.map((receipt) => ({ ...receipt, createdAtUs: receipt.createdAtUs ?? atUs })));
+      else append.reject(this.#asCoded(outcome.error));
+    }
+    appends.length = 0;
+  }
+
+  #learnKeys(batch: ContextBatch, rows: readonly CommitRow[]): void {
+    this.#options.counters.takenKeys += rows.length;
+    for (const [, createdAtUs, key, offset, digest, source] of rows) {
+      batch.context.known.set(key!, { offset: Number(offset), createdAtUs: Number(createdAtUs), digest: digest!, source: source! });
+    }
+    this.#putBack(batch);
+  }
+
+  /** Reads what beat the group, on this connection and before its next commit, and puts the appends back in front. */
+  async #afterLoss(lost: readonly Decision[]): Promise<void> {
+    this.#options.counters.lostFences += lost.length;
+    const batches = lost.map(({ batch }) => batch);
+    for (const { appends } of batches) for (const append of appends) append.losses += 1;
+    await this.#reload(lost.map(({ batch, head }) => ({ batch, contextId: head.contextId })));
+    await this.#answerCommitted(batches);
+    let claims = 0;
+    for (const batch of batches) {
+      this.#giveBack(batch, ({ losses }) => losses >= maxLosses, `lost ${maxLosses} commits of this context to other writers`);
+      const isStarving = batch.appends.some(({ losses }) => losses >= lossesBeforeClaim);
+      if (isStarving && claims < maxClaimsInTurn) {
+        claims += 1;
+        await this.#commitClaimed(batch);
+      }
+      this.#putBack(batch);
+    }
+  }
+
+  /** After a restore the log is another one: what is held of it in memory is void. */
+  async #checkGeneration(): Promise<void> {
+    const { shard, cache } = this.#options;
+    const [row] = await this.#session.query<readonly [number]>(shardGeneration, []);
+    if (row![0] === shard.generation) return;
+    shard.generation = row![0];
+    cache.clear();
+  }
+
+  async #reload(items: readonly { batch: ContextBatch; contextId: number }[]): Promise<void> {
+    const { cache, shard } = this.#options;
+    const known = items.filter(({ contextId }) => contextId >= 0);
+    const heads = new Map((await cache.refresh(known.map(({ contextId }) => contextId), this.#session)).map((head) => [head.contextId, head]));
+    for (const { batch, contextId } of known) {
+      batch.context.reloaded(heads.get(contextId) ?? batch.context.head!, shard.generation);
+    }
+    const unnamed = items.filter(({ contextId }) => contextId < 0).map(({ batch }) => batch.context);
+    if (unnamed.length === 0) return;
+    const loaded = await cache.loadForAppend(unnamed.map(({ address }) => address), this.#session);
+    for (const [index, context] of unnamed.entries()) {
+      context.reloaded(loaded[index]!, shard.generation);
+    }
+  }
+
+  /** Answers the appends that are in the log already: sent before, by this process or through another. */
+  async #answerCommitted(batches: readonly ContextBatch[]): Promise<void> {
+    const asked = batches.flatMap((batch) => batch.appends.map((append) => ({ batch, append, contextId: batch.context.head!.contextId }))).filter(({ contextId }) => contextId >= 0);
+    if (asked.length === 0) return;
+    const rows = await this.#session.query<AppendRow>(committedAppends, [int8Array(asked.map(({ contextId }) => contextId)), uuidArray(asked.map(({ append }) => append.idBytes))]);
+    if (rows.length === 0) return;
+    const found = new Map(rows.map(([contextId, appendId, offset, createdAtUs]) => [`${contextId} ${appendId}`, { offset: Number(offset), createdAtUs: Number(createdAtUs) }]));
+    for (const { batch, append, contextId } of asked) {
+      const first = found.get(`${contextId} ${append.appendId}`);
+      if (first === undefined) continue;
+      const keys = await lookUpKeys(this.#session, contextId, keysOf([append]));
+      batch.appends.splice(batch.appends.indexOf(append), 1);
+      this.#options.counters.foundByAppendId += 1;
+      append.resolve(storedReceipts(append, first, keys));
+    }
+  }
+
+  /** Reads what a refusal would rest on: the head and every key, after the appends arrived. */
+  async #confirm(batches: readonly ContextBatch[]): Promise<void> {
+    await this.#reload(batches.map((batch) => ({ batch, contextId: this.#headOf(batch).contextId })));
+    for (const batch of batches) {
+      const { context, appends } = batch;
+      context.known = await lookUpKeys(this.#session, context.head!.contextId, keysOf(appends));
+      context.isConfirmed = true;
+      this.#putBack(batch);
+    }
+  }
+
+  /**
+   * Commits one context behind a claim: the transaction takes the next commit number first, which makes every other writer of the
+   * context wait for its end, and decides then. The batch is empty afterwards unless the claim itself was lost every time.
+   */
+  async #commitClaimed(batch: ContextBatch): Promise<void> {
+    const { cache, shard, counters } = this.#options;
+    let outcome: { plan: Decided; decision: Decision | null; atUs: number } | null = null;
+    await this.#session.transaction(async () => {
+      const { contextId } = batch.context.head!;
+      let before: LastCommitRow | undefined;
+      for (let attempt = 1; before === undefined && attempt <= claimTries; attempt += 1) [before] = await this.#session.query<LastCommitRow>(claimNextCommit, [contextId]);
+      if (before === undefined) return false;
+      counters.claims += 1;
+      await cache.moveTo([before], this.#session);
+      const head = cache.peekById(contextId);
+      if (head === undefined || head.commitNo !== Number(before[1])) return false;
+      const known = await lookUpKeys(this.#session, contextId, keysOf(batch.appends));
+      const plan = planCommit({ head, appends: batch.appends, known, isConfirmed: true, generation: shard.generation }) as Decided;
+      if (plan.commit === null) {
+        outcome = { plan, decision: null, atUs: 0 };
+        return false;
+      }
+      const decision: Decision = { batch, head, plan, commit: plan.commit };
+      await this.#prepare([decision]);
+      const { atUs, landed } = await this.#send([decision], true);
+      if (!landed.has(contextId)) return false;
+      outcome = { plan, decision, atUs };
+      return true;
+    });
+    const { plan, decision, atUs } = (outcome as { plan: Decided; decision: Decision | null; atUs: number } | null) ?? { plan: null, decision: null, atUs: 0 };
+    if (decision !== null) this.#land([decision], atUs);
+    else if (plan !== null) this.#settle(batch, plan, 0);
+  }
+
+  /** The statement failed, or the connection with it: what is in the log is the only truth. */
+  async #afterFailure(batches: readonly ContextBatch[], error: unknown): Promise<void> {
+    const { counters, pause, onFault } = this.#options;
+    const isAway = isCodedError(error) && error.retryable;
+    const open = batches.filter(({ appends }) => appends.length > 0);
+    counters.failures += 1;
+    // A repeated append id is no fault: its append is answered below.
+    if (!isAway && sqlState(error) !== uniqueViolation) onFault(error);
+    if (isAway) this.#session.drop();
+    let reason = error;
+    for (const waitMs of [0, ...awayLadderMs]) {
+      if (waitMs > 0) await pause(waitMs);
+      try {
+        await this.#reload(open.map((batch) => ({ batch, contextId: this.#headOf(batch).contextId })));
+        await this.#answerCommitted(open);
+        for (const batch of open) this.#retry(batch, error, isAway);
+        return;
+      } catch (again) {
+        reason = again;
+        this.#session.drop();
+      }
+    }
+    // Nobody knows: the client asks again with the same append id, and is answered what is in the log.
+    for (const batch of open) {
+      this.#giveBack(batch, () => true, "the database is away", reason);
+      this.#putBack(batch);
+    }
+  }
+
+  #retry(batch: ContextBatch, error: unknown, isAway: boolean): void {
+    const now = this.#options.nowMs();
+    for (const append of batch.appends) append.failures += 1;
+    if (isAway) this.#giveBack(batch, (append) => append.failures >= maxFailures || now - append.waitsSinceMs > maxWaitMs, "the database is away", error);
+    else {
+      for (const append of batch.appends.filter(({ isAlone }) => isAlone)) {
+        append.reject(new CodedError("INTERNAL", "the append could not be stored", { cause: error }));
+        batch.appends.splice(batch.appends.indexOf(append), 1);
+      }
+    }
+    for (const append of batch.appends) append.isAlone = !isAway || append.failures > 1;
+    this.#putBack(batch);
+  }
+
+  #giveBack(batch: ContextBatch, isOver: (append: PendingAppend) => boolean, reason: string, cause?: unknown): void {
+    for (const append of batch.appends.filter(isOver)) {
+      append.reject(new CodedError("UNAVAILABLE", `the append was not committed: ${reason}; repeat it with the same append_id`, { retryAfterMs: 250, cause }));
+      batch.appends.splice(batch.appends.indexOf(append), 1);
+    }
+  }
+
+  #putBack({ context, appends }: ContextBatch): void {
+    context.putBack(appends.splice(0));
+  }
+
+  #asCoded(error: unknown): CodedError {
+    if (isCodedError(error)) return error;
+    this.#options.onFault(error);
+    return codedError("INTERNAL", "the append could not be decided");
+  }
+}
+
+export function keysOf(appends: readonly { readonly events: readonly { readonly idempotencyKey: string | null }[] }[]): string[] {
+  const keys = new Set<string>();
+  for (const { events } of appends) for (const { idempotencyKey } of events) if (idempotencyKey !== null) keys.add(idempotencyKey);
+  return [...keys];
+}
+
+/** Every one of `keys` with the event that has it in the context, or `null`. */
+export async function lookUpKeys(session: SqlSession, contextId: number, keys: readonly string[]): Promise<Map<string, StoredKey | null>> {
+  const known = new Map<string, StoredKey | null>(keys.map((key) => [key, null]));
+  if (keys.length === 0 || contextId < 0) return known;
+  for (const [, key, offset, createdAtUs, digest, source] of await session.query<KeyRow>(takenKeys, [int8Array(keys.map(() => contextId)), textArray(keys)])) {
+    known.set(key, { offset: Number(offset), createdAtUs: Number(createdAtUs), digest, source });
+  }
+  return known;
+}
+
+/** The receipts of an append found in the log by its first new event: keyed events are where their key is, the others follow on. */
+export function storedReceipts(
+  append: { readonly events: readonly { readonly idempotencyKey: string | null }[] },
+  first: { readonly offset: number; readonly createdAtUs: number },
+  keys: ReadonlyMap<string, StoredKey | null>,
+): AppendReceipt[] {
+  let next = first.offset;
+  return append.events.map(({ idempotencyKey }) => {
+    const stored = idempotencyKey === null ? null : (keys.get(idempotencyKey) ?? null);
+    if (stored !== null && stored.offset !== next) return { offset: stored.offset, createdAtUs: stored.createdAtUs, existing: true };
+    next += 1;
+    return { offset: next - 1, createdAtUs: first.createdAtUs, existing: false };
+  });
+}

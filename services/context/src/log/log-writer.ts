@@ -1,0 +1,244 @@
+/**
+ * The write side of one shard: two lanes commit groups, a third commits large appends, each on a connection of its own. A context
+ * belongs to one lane, and at most one of its commits is under way, so an append waits for nothing but its own context and its
+ * lane's turn. Groups form by themselves from what queued while the lane's last commit was under way; there is no timer.
+ */
+import type { Pool } from "@iterate-platform/service/postgres";
+import { CodedError } from "iterate/lib";
+import type { Writer } from "../caller/contract.js";
+import { ContextQueue, FairQueue, PendingAppend, type ContextBatch } from "./append-queue.js";
+import type { AppendReceipt, CommitObserver, ContextAddress, SqlSession, StorableEvent } from "./contract.js";
+import { GroupCommitter, newCounters, type CommitCounters, type CommitterOptions, type ShardState } from "./group-commit.js";
+import { nameOf, type HeadCache } from "./head-cache.js";
+import { shardGeneration } from "./head.sql.js";
+import { queueLimits } from "./limits.js";
+import { LaneSession, PooledSession } from "./sql-session.js";
+import { TypeNumbers } from "./type-numbers.js";
+
+/** Connections that commit groups: one loses at 1,024 appends in flight, four make the groups too small at 64. */
+export const laneCount = 2;
+/** Contexts loaded by one statement. */
+const loadBatch = 512;
+
+export interface LogWriterOptions {
+  /** Its named statements must keep their plans: `planCacheMode: "force_generic_plan"`. The writer keeps three of its connections. */
+  readonly pool: Pool;
+  readonly cache: HeadCache;
+  readonly onCommit: CommitObserver;
+  /** This process, in commit rows: below 2^53, made anew at each start. */
+  readonly writer: number;
+  readonly nowMs: () => number;
+  readonly pause: (ms: number) => Promise<void>;
+  readonly failpoint: CommitterOptions["failpoint"];
+  /** Hears of failures that are faults of the platform. */
+  readonly onFault: (error: unknown) => void;
+}
+
+/** An append whose events may still be under examination. */
+export interface AppendToWrite {
+  readonly address: ContextAddress;
+  readonly appendId: string;
+  readonly writer: Writer;
+  readonly traceparent: string | null;
+  readonly events: readonly StorableEvent[] | Promise<readonly StorableEvent[]>;
+}
+
+interface Lane {
+  readonly queue: FairQueue;
+  readonly session: LaneSession;
+  readonly committer: GroupCommitter;
+  isRunning: boolean;
+}
+
+export class LogWriter {
+  readonly counters: CommitCounters = newCounters();
+  readonly #options: LogWriterOptions;
+  readonly #session: SqlSession;
+  readonly #shard: ShardState = { generation: 0 };
+  readonly #lanes: Lane[] = [];
+  readonly #largeLane: Lane;
+  readonly #contexts = new Map<string, ContextQueue>();
+  #toLoad: ContextQueue[] = [];
+  #waitingAppends = 0;
+  #waitingBytes = 0;
+  #idle: (() => void)[] = [];
+
+  constructor(options: LogWriterOptions) {
+    this.#options = options;
+    this.#session = new PooledSession(options.pool);
+    const types = new TypeNumbers();
+    const lane = (): Lane => {
+      const session = new LaneSession(options.pool);
+      const committer = new GroupCommitter(session, { ...options, types, shard: this.#shard, counters: this.counters });
+      return { queue: new FairQueue(), session, committer, isRunning: false };
+    };
+    for (let index = 0; index < laneCount; index += 1) this.#lanes.push(lane());
+    this.#largeLane = lane();
+  }
+
+  /** Appends that wait or are under way. */
+  get waiting(): number {
+    return this.#waitingAppends;
+  }
+
+  /**
+   * Commits one append. Appends given one after the other for one context land in that order.
+   *
+   * @throws CodedError OVERLOADED when too much waits; else as `Appender.append`.
+   */
+  write({ address, appendId, writer, traceparent, events }: AppendToWrite): Promise<readonly AppendReceipt[]> {
+    if (this.#waitingAppends >= queueLimits.waitingAppends || this.#waitingBytes >= queueLimits.waitingBytes) {
+      throw new CodedError("OVERLOADED", `${this.#waitingAppends} appends of ${this.#waitingBytes} bytes wait already`, { retryAfterMs: 250 });
+    }
+    return new Promise((resolve, reject) => {
+      const append = new PendingAppend({
+        appendId,
+        writer,
+        traceparent,
+        waitsSinceMs: this.#options.nowMs(),
+        answer: {
+          resolve: (receipts, append) => {
+            this.#left(append);
+            resolve(receipts);
+          },
+          reject: (error, append) => {
+            this.#left(append);
+            reject(error as Error);
+          },
+        },
+      });
+      this.#waitingAppends += 1;
+      const context = this.#contextOf(address);
+      context.push(append);
+      if (!(events instanceof Promise)) return this.#complete(context, append, events);
+      events.then(
+        (events) => this.#complete(context, append, events),
+        (error: unknown) => {
+          context.remove(append);
+          append.reject(error);
+          this.#offer(context);
+        },
+      );
+    });
+  }
+
+  /** Settles when nothing waits and nothing is under way. */
+  async settled(): Promise<void> {
+    if (this.#waitingAppends > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  /** Gives the connections back; call it after `settled`. */
+  close(): void {
+    for (const { session } of [...this.#lanes, this.#largeLane]) session.close();
+  }
+
+  #complete(context: ContextQueue, append: PendingAppend, events: readonly StorableEvent[]): void {
+    if (append.isSettled) return;
+    append.complete(events);
+    this.#waitingBytes += append.bytes;
+    this.#offer(context);
+  }
+
+  #left(append: PendingAppend): void {
+    this.#waitingAppends -= 1;
+    if (append.completed !== null) this.#waitingBytes -= append.bytes;
+    if (this.#waitingAppends === 0) for (const settle of this.#idle.splice(0)) settle();
+  }
+
+  #contextOf(address: ContextAddress): ContextQueue {
+    const name = nameOf(address);
+    const held = this.#contexts.get(name);
+    if (held !== undefined) return held;
+    const context = new ContextQueue(name, address);
+    this.#contexts.set(name, context);
+    const head = this.#options.cache.peek(address);
+    if (head !== undefined && this.#shard.generation > 0) {
+      context.reloaded(head, this.#shard.generation);
+      context.state = "resting";
+    } else {
+      if (this.#toLoad.length === 0) setImmediate(() => this.#load());
+      this.#toLoad.push(context);
+    }
+    return context;
+  }
+
+  /** Lets a context take its turn when it has a complete append and nothing of it is under way; forgets it when nothing waits. */
+  #offer(context: ContextQueue): void {
+    if (context.state !== "resting") return;
+    if (context.next !== undefined) {
+      const lane = this.#lanes[context.head!.partition % laneCount]!;
+      lane.queue.add(context);
+      this.#wake(lane);
+    } else if (context.length === 0) this.#contexts.delete(context.name);
+  }
+
+  #wake(lane: Lane): void {
+    if (lane.isRunning) return;
+    lane.isRunning = true;
+    setImmediate(() => void this.#run(lane));
+  }
+
+  async #run(lane: Lane): Promise<void> {
+    for (;;) {
+      const group = lane.queue.takeGroup();
+      for (const context of lane.queue.takeLarge()) this.#offerLarge(context);
+      if (group.length === 0) break;
+      await this.#commit(lane, group);
+    }
+    lane.isRunning = false;
+  }
+
+  async #commit(lane: Lane, group: readonly ContextBatch[]): Promise<void> {
+    await lane.committer.run(group);
+    for (const { context } of group) {
+      context.state = "resting";
+      this.#offer(context);
+    }
+  }
+
+  /** Large appends go one at a time, each with nothing beside it. */
+  readonly #largeWaiting: ContextQueue[] = [];
+
+  #offerLarge(context: ContextQueue): void {
+    this.#largeWaiting.push(context);
+    if (this.#largeLane.isRunning) return;
+    this.#largeLane.isRunning = true;
+    setImmediate(() => void this.#runLarge());
+  }
+
+  async #runLarge(): Promise<void> {
+    for (let context = this.#largeWaiting.shift(); context !== undefined; context = this.#largeWaiting.shift()) {
+      await this.#commit(this.#largeLane, [{ context, appends: [context.shift()] }]);
+    }
+    this.#largeLane.isRunning = false;
+  }
+
+  /** Reads the heads of contexts that memory does not hold, beside the lanes: one slow load holds nobody else up. */
+  async #load(): Promise<void> {
+    const all = this.#toLoad;
+    this.#toLoad = [];
+    for (let from = 0; from < all.length; from += loadBatch) await this.#loadSome(all.slice(from, from + loadBatch));
+  }
+
+  async #loadSome(contexts: readonly ContextQueue[]): Promise<void> {
+    try {
+      if (this.#shard.generation === 0) {
+        const [row] = await this.#session.query<readonly [number]>(shardGeneration, []);
+        this.#shard.generation = row![0];
+      }
+      const { generation } = this.#shard;
+      const heads = await this.#options.cache.loadForAppend(contexts.map(({ address }) => address), this.#session);
+      for (const [index, context] of contexts.entries()) {
+        context.reloaded(heads[index]!, generation);
+        context.state = "resting";
+        this.#offer(context);
+      }
+    } catch (error) {
+      for (const context of contexts) {
+        this.#contexts.delete(context.name);
+        for (const append of context.drain()) append.reject(error);
+      }
+    }
+  }
+}
+
