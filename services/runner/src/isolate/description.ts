@@ -22,6 +22,10 @@ export interface ContractDescription {
   readonly description: string;
   readonly consumes: readonly string[] | "*";
   readonly emits: readonly string[];
+  /** JSON Schema of the state, not checked. */
+  readonly stateSchema: unknown;
+  /** JSON Schema of each known payload by type, not checked. */
+  readonly eventSchemas: Readonly<Record<string, unknown>>;
 }
 
 const mostExports = 2_000;
@@ -44,9 +48,17 @@ function entryPointOf({ isClass, hasFetch, hasProcessEvent }: Record<string, unk
   return { isClass: isClass === true, hasFetch: hasFetch === true, hasProcessEvent: hasProcessEvent === true };
 }
 
-function contractOf({ slug, version, description, consumes, emits }: Record<string, unknown>): ContractDescription {
+function contractOf({ slug, version, description, consumes, emits, stateSchema, eventSchemas }: Record<string, unknown>): ContractDescription {
   const types = (value: unknown) => list(value, mostTypes).map(text);
-  return { slug: text(slug), version: text(version), description: text(description), consumes: consumes === "*" ? "*" : types(consumes), emits: types(emits) };
+  return {
+    slug: text(slug),
+    version: text(version),
+    description: text(description),
+    consumes: consumes === "*" ? "*" : types(consumes),
+    emits: types(emits),
+    stateSchema: stateSchema ?? null,
+    eventSchemas: record(eventSchemas),
+  };
 }
 
 function record(value: unknown): Record<string, unknown> {

@@ -9,6 +9,7 @@ test.each<[string, Ending, string]>([
   ["outgrows its memory", { kind: "memory" }, "ISOLATE_MEMORY"],
   ["is aborted by V8", crash({ signal: "SIGABRT" }), "ISOLATE_MEMORY"],
   ["says that it is out of memory", crash({ exitCode: 1, stderr: "Fatal: JavaScript heap out of memory" }), "ISOLATE_MEMORY"],
+  ["collects garbage to no avail", crash({ exitCode: 1, stderr: "<--- Last few GCs --->\n\n*** Received signal #6: Aborted" }), "ISOLATE_MEMORY"],
   ["hangs", { kind: "hang" }, "ISOLATE_LOST"],
   ["is retired", { kind: "retired" }, "ISOLATE_LOST"],
   ["is killed by someone else", crash({ signal: "SIGKILL" }), "ISOLATE_LOST"],

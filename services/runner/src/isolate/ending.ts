@@ -31,20 +31,22 @@ function endingCause(ending: Ending, limits: IsolateLimits): Cause {
     case "loop":
       return { code: "ISOLATE_CPU", message: `The code held the processor for ${limits.loopMs} ms without answering.` };
     case "memory":
-      return { code: "ISOLATE_MEMORY", message: `The code used more than ${Math.round(limits.residentBytes / 2 ** 20)} MiB of memory.` };
+      return tooMuchMemory(limits);
     case "hang":
       return { message: `The process did not answer for ${limits.hangMs} ms.` };
     case "retired":
       return { message: "The process was retired." };
     case "crash":
-      return isOutOfMemory(ending)
-        ? { code: "ISOLATE_MEMORY", message: `The code used more memory than its heap of ${limits.heapMiB} MiB or its buffers of ${Math.round(limits.dataBudgetBytes / 2 ** 20)} MiB.` }
-        : { message: `The process ended by itself (${ending.signal ?? `exit code ${ending.exitCode}`}).` };
+      return isOutOfMemory(ending) ? tooMuchMemory(limits) : { message: `The process ended by itself (${ending.signal ?? `exit code ${ending.exitCode}`}).` };
   }
 }
 
+function tooMuchMemory({ heapMiB, dataBudgetBytes }: IsolateLimits): Cause {
+  return { code: "ISOLATE_MEMORY", message: `The code used more memory than it may: ${heapMiB} MiB of objects, ${Math.round(dataBudgetBytes / 2 ** 20)} MiB of buffers.` };
+}
+
 // What V8 and its allocators print, or raise, when memory is refused.
-const memoryWords = /out of memory|OOM|allocation failed|heap limit|bad_alloc|mmap|ENOMEM|Cannot allocate/i;
+const memoryWords = /out of memory|allocation failed|heap limit|bad_alloc|ENOMEM|Cannot allocate|<--- Last few GCs --->/i;
 const abortSignals = new Set(["SIGABRT", "SIGTRAP", "SIGILL"]);
 
 function isOutOfMemory(crash: Extract<Ending, { kind: "crash" }>): boolean {

@@ -159,9 +159,9 @@ export class Isolate {
     if (invocation.signal.aborted) return invocation.signal.reason as CodedError;
     if (isCodedError(thrown)) return thrown;
     // The socket breaks before the process is reaped; what the reaping tells is the better answer.
-    await Promise.race([this.ended, new Promise((resolve) => setTimeout(resolve, 1_000).unref())]);
+    await Promise.race([this.ended, new Promise((resolve) => setTimeout(resolve, 250).unref())]);
     if (invocation.signal.aborted) return invocation.signal.reason as CodedError;
-    return codedError("ISOLATE_LOST", "The process cut the exchange without ending.");
+    return noAnswer();
   }
 
   async #untilEnded(close: () => Promise<void>): Promise<void> {
@@ -194,6 +194,11 @@ export class Isolate {
       // The process is ending, or the watchdog will find that it does not answer.
     }
   }
+}
+
+/** A living process ends an exchange by itself when the code waits for nothing that could still happen. */
+export function noAnswer(): CodedError {
+  return codedError("CODE_FAILED", "The code never answered: it waits for a promise that nothing will settle.");
 }
 
 function listen(server: Server, path: string): Promise<void> {

@@ -23,8 +23,14 @@ test("lines come out whole, however the bytes were cut", () => {
 test("a line at the bound passes, one byte more is skipped to its end", () => {
   const splitter = new LineSplitter(3);
   expect(push(splitter, "abc\nab")).toEqual(["abc"]);
+  expect(splitter.hasSkipped).toBe(false);
   expect(push(splitter, "cd")).toEqual([]);
-  expect(splitter.isSkipping).toBe(true);
+  expect(splitter.hasSkipped).toBe(true);
   expect(push(splitter, "efghijkl\nxyz\n")).toEqual(["xyz"]);
-  expect(splitter.isSkipping).toBe(false);
+});
+
+test("a long line that comes and ends in one piece is noticed", () => {
+  const splitter = new LineSplitter(3);
+  expect(push(splitter, "ab\nabcd\ncd\n")).toEqual(["ab", "cd"]);
+  expect(splitter.hasSkipped).toBe(true);
 });

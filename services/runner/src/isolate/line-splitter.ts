@@ -5,14 +5,15 @@ export class LineSplitter {
   #parts: Buffer[] = [];
   #bytes = 0;
   #isSkipping = false;
+  #hasSkipped = false;
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
 
-  /** True when the current line outgrew the bound; it is skipped up to its newline. */
-  get isSkipping(): boolean {
-    return this.#isSkipping;
+  /** True once a line outgrew the bound: it was skipped, or is being skipped, up to its newline. */
+  get hasSkipped(): boolean {
+    return this.#hasSkipped;
   }
 
   /** The lines that `chunk` completes, without their newline. */
@@ -35,7 +36,7 @@ export class LineSplitter {
     this.#bytes += part.byteLength;
     if (this.#bytes > this.#maxBytes) {
       this.#clear();
-      this.#isSkipping = true;
+      this.#isSkipping = this.#hasSkipped = true;
     }
     if (!this.#isSkipping) this.#parts.push(part);
   }

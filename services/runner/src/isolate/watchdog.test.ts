@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { startVerdict, Watchdog } from "./watchdog.js";
 
-const limits = { loopMs: 1_000, hangMs: 5_000, residentBytes: 100 };
+const limits = { loopMs: 1_000, hangMs: 5_000, residentBytes: 100, heapMiB: 128 };
 const at = (nowMs: number, cpuMs: number, residentBytes = 10) => ({ nowMs, cpuMs, residentBytes });
 
 test("a process that waits is never asked", () => {
@@ -34,6 +34,15 @@ test.each([
   const watchdog = new Watchdog(limits, 0);
   watchdog.look(at(500, 20));
   expect(watchdog.look(at(now, 20))).toBe(verdict);
+});
+
+test.each([
+  [96 * 2 ** 20 - 1, "loop"],
+  [96 * 2 ** 20, "memory"],
+])("a loop that has grown by %s bytes meanwhile is %s", (growth, verdict) => {
+  const watchdog = new Watchdog({ ...limits, residentBytes: Number.MAX_SAFE_INTEGER }, 0);
+  watchdog.look(at(500, 20, 10));
+  expect(watchdog.look(at(1_500, 1_020, 10 + growth))).toBe(verdict);
 });
 
 test("a suspected process is asked once whatever it burns, and the looks go on until it answers", () => {

@@ -3,8 +3,8 @@
  *
  * A ping is sent only when the process has burnt CPU since the last look, so one that merely waits costs one read of procfs per
  * look. States: quiet (no ping outstanding) → asked (ping outstanding since a time and a CPU reading) → quiet on the answer.
- * While asked: `loopMs` without an answer and half of that burnt as CPU is a loop; `hangMs` without an answer is a hang, which
- * may be the machine's fault and is therefore not called one.
+ * While asked: `loopMs` without an answer and half of that burnt as CPU is a loop, or, when the process has grown much meanwhile, a
+ * collector at work for a heap that is full; `hangMs` without an answer is a hang, which may be the machine's fault.
  */
 import type { IsolateLimits } from "./limits.js";
 import type { ProcessStat } from "./process-stat.js";
@@ -16,10 +16,12 @@ export interface Sample extends ProcessStat {
   readonly nowMs: number;
 }
 
-type WatchdogLimits = Pick<IsolateLimits, "loopMs" | "hangMs" | "residentBytes">;
+type WatchdogLimits = Pick<IsolateLimits, "loopMs" | "hangMs" | "residentBytes" | "heapMiB">;
 
 // CPU within one look that makes a process worth asking: two clock ticks, above what an answered ping itself costs.
 const noticeableCpuMs = 20;
+// Share of the heap: a loop that merely makes garbage stays below it.
+const muchGrowth = 0.75;
 
 export class Watchdog {
   readonly #limits: WatchdogLimits;
@@ -61,7 +63,9 @@ export class Watchdog {
 
 function unanswered(asked: Sample, now: Sample, limits: WatchdogLimits): Verdict {
   const waitedMs = now.nowMs - asked.nowMs;
-  if (waitedMs >= limits.loopMs && now.cpuMs - asked.cpuMs >= limits.loopMs / 2) return "loop";
+  if (waitedMs >= limits.loopMs && now.cpuMs - asked.cpuMs >= limits.loopMs / 2) {
+    return now.residentBytes - asked.residentBytes >= muchGrowth * limits.heapMiB * 2 ** 20 ? "memory" : "loop";
+  }
   return waitedMs >= limits.hangMs ? "hang" : "well";
 }
 

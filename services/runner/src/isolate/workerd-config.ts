@@ -64,7 +64,7 @@ const config :Workerd.Config = (
         ${modules.join(",\n        ")}
       ],
       compatibilityDate = ${text(compatibilityDate)},
-      compatibilityFlags = ["nodejs_compat", "disallow_importable_env"],
+      compatibilityFlags = ["disallow_importable_env"],
       bindings = [(name = "HOST", service = "host")],
       globalOutbound = "egress")),
     (name = "host", external = (address = ${text(`unix:${sockets.hostPath}`)}, http = (${stamp}))),

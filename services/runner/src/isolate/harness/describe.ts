@@ -1,14 +1,6 @@
 /** What a bundle offers, found by constructing its classes: the probe of a publication and the answer to "what is in here". */
-import { construct, isClass, mainExport, type ProjectClass } from "./project-class.js";
+import { construct, isClass, mainExport } from "./project-class.js";
 import { entries } from "./entries.js";
-
-interface ContractLike {
-  readonly slug?: unknown;
-  readonly version?: unknown;
-  readonly description?: unknown;
-  readonly consumes?: unknown;
-  readonly emits?: unknown;
-}
 
 /** One frame `{entryPoint, exports}`; throws what a constructor throws. */
 export async function* describeBundle(): AsyncGenerator<unknown> {
@@ -22,13 +14,8 @@ export async function* describeBundle(): AsyncGenerator<unknown> {
 
 function describeExport(module: string, name: string, value: unknown): unknown {
   if (!isClass(value) || !hasMethod(value, "processEventBatch")) return { module, name, kind: isClass(value) ? "class" : typeof value };
-  const { slug, version, description, consumes, emits } = contractOf(value);
-  return { module, name, kind: "processor", contract: { slug, version, description, consumes, emits } };
-}
-
-function contractOf(processorClass: ProjectClass): ContractLike {
-  const instance = construct(processorClass) as { processor?: { contract?: ContractLike } };
-  return instance.processor?.contract ?? {};
+  const instance = construct(value) as { describe?: () => unknown };
+  return { module, name, kind: "processor", contract: instance.describe?.() };
 }
 
 function hasMethod(value: unknown, name: string): boolean {
