@@ -79,8 +79,8 @@ create table outbox (
   -- Order: the delivery row's version at the commit, then the place in it.
   batch bigint not null,
   ordinal int not null,
-  -- `fact` is a record of the platform about the delivery; `emit` comes from a processor.
-  kind text not null check (kind in ('emit', 'fact')),
+  -- `emit` comes from a processor; `fact` and `halt` are records of the platform about the delivery.
+  kind text not null check (kind in ('emit', 'fact', 'halt')),
   -- Encoded iterate.type.v1.EventInput.
   event bytea not null,
   -- What wrote it, for example `config@<digest>`.

@@ -48,7 +48,8 @@ export interface StoredCheckpoint {
 export interface OwedEvent {
   /** UUID; it makes the idempotency key. */
   readonly id: string;
-  readonly kind: "emit" | "fact";
+  /** `emit`: a processor wrote it. `fact` and `halt` are records of the platform; a halt's is void once the row goes on. */
+  readonly kind: "emit" | "fact" | "halt";
   /** Encoded `iterate.type.v1.EventInput`. */
   readonly event: Uint8Array;
   /** What wrote it: `config@<digest>` or `builtin:<name>`. */

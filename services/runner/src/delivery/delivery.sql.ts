@@ -107,7 +107,7 @@ export interface Reconfiguration {
   readonly keepsCheckpoint: boolean;
 }
 
-/** Makes the row another one: its failures are forgotten. Answers it as it is afterwards; no row when the fence was lost. */
+/** Makes the row another one: its failures are forgotten, a fact of its halt not yet sent included. Answers it as it is afterwards; no row when the fence was lost. */
 export function reconfigureRow(fence: Fence, next: Reconfiguration): Statement {
   return {
     text: `
@@ -119,6 +119,8 @@ export function reconfigureRow(fence: Fence, next: Reconfiguration): Statement {
         returning ${columns}
       ), dropped as (
         delete from checkpoint using changed where checkpoint.delivery_id = changed.id and not $9
+      ), outdated as (
+        delete from outbox using changed where outbox.delivery_id = changed.id and outbox.kind = 'halt'
       )
       select * from changed`,
     values: [...fenceValues(fence), next.configuredAt, next.host, next.cursor, next.status, next.resumedAt, next.keepsCheckpoint],
@@ -210,12 +212,15 @@ export function commitSetback(fence: Fence, commit: SetbackCommit): Statement {
   };
 }
 
-/** Ends a wait for something that was away (the outbox could be sent again): nothing is due any more. */
+/** Ends a wait for something that was away: nothing is due any more. A halted row stays halted and keeps its error. */
 export function endWait(fence: Fence): Statement {
   return {
     name: "end_wait",
     text: `
-      update delivery set status = 'active', due_at = null, error_code = null, error_message = null, epoch = $2, version = version + 1
+      update delivery set due_at = null, epoch = $2, version = version + 1,
+        status = case status when 'halted' then 'halted' else 'active' end,
+        error_code = case status when 'halted' then error_code end,
+        error_message = case status when 'halted' then error_message end
       ${fenced} returning version, behind_through`,
     values: fenceValues(fence),
   };
