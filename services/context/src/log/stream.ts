@@ -3,6 +3,7 @@
  * It is pulled: nothing is produced that the reader has not asked for, so a slow reader holds two pages at most, and when it is
  * further behind than what is held in memory it simply reads the log again.
  */
+import { CodedError } from "iterate/lib";
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import type { LiveCommits, LiveEvents } from "../publish/contract.js";
 import type { Heads } from "./confirm.js";
@@ -29,6 +30,33 @@ export interface StreamRequest {
   readonly after: number | undefined;
   /** Names wanted; none means all. */
   readonly types: readonly string[];
+}
+
+/** The streams of a process: as many as it has memory for. */
+export class Streams {
+  readonly #parts: StreamParts;
+  readonly #maxOpen: number;
+  #open = 0;
+
+  constructor(parts: StreamParts, maxOpen: number) {
+    this.#parts = parts;
+    this.#maxOpen = maxOpen;
+  }
+
+  get open(): number {
+    return this.#open;
+  }
+
+  /** As `streamEvents`; throws OVERLOADED (retryable) when too many are open. */
+  async *follow(request: StreamRequest, signal: AbortSignal): AsyncGenerator<Page, void> {
+    if (this.#open >= this.#maxOpen) throw new CodedError("OVERLOADED", `${this.#maxOpen} streams are open here already; retry later`, { retryAfterMs: 1_000 });
+    this.#open += 1;
+    try {
+      yield* streamEvents(this.#parts, request, signal);
+    } finally {
+      this.#open -= 1;
+    }
+  }
 }
 
 /**

@@ -3,7 +3,7 @@ import { UnsealedCache } from "./unsealed-cache.js";
 
 const cacheAt = (clock: { ms: number }, maxEntries = 2): UnsealedCache => new UnsealedCache({ maxEntries, ttlMs: 60_000, nowMs: () => clock.ms });
 
-test("answers a secret for the commit that set it alone", () => {
+test("answers a secret for the fact that set it alone", () => {
   const cache = cacheAt({ ms: 0 });
   cache.set("a", 3, Buffer.from("old"));
   expect(cache.get("a", 3)?.toString()).toBe("old");

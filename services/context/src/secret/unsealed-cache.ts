@@ -1,9 +1,10 @@
 /**
  * Unsealed secrets kept in memory for a short while, so that a burst of webhooks opens its envelope once. An entry belongs to one
- * commit of its context: whoever asks names the commit that is current, so a rotated secret is never answered from here.
+ * value of its secret: whoever asks names the value that is current, so a rotated secret is never answered from here.
  */
 interface Entry {
-  readonly commitNo: number;
+  /** Offset of the fact that set it. */
+  readonly setAtOffset: number;
   readonly material: Buffer;
   readonly untilMs: number;
 }
@@ -28,11 +29,11 @@ export class UnsealedCache {
     return this.#entries.size;
   }
 
-  /** The material set by the state of `key` at `commitNo`, if it is still here. The caller must not keep it. */
-  get(key: string, commitNo: number): Buffer | undefined {
+  /** The material that the fact at `setAtOffset` set, if it is still here. It is overwritten when it is let go: use it in this turn. */
+  get(key: string, setAtOffset: number): Buffer | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;
-    if (entry.commitNo !== commitNo || entry.untilMs <= this.#options.nowMs()) {
+    if (entry.setAtOffset !== setAtOffset || entry.untilMs <= this.#options.nowMs()) {
       this.#forget(key, entry);
       return undefined;
     }
@@ -41,10 +42,10 @@ export class UnsealedCache {
     return entry.material;
   }
 
-  set(key: string, commitNo: number, material: Buffer): void {
+  set(key: string, setAtOffset: number, material: Buffer): void {
     const held = this.#entries.get(key);
     if (held !== undefined) this.#forget(key, held);
-    this.#entries.set(key, { commitNo, material, untilMs: this.#options.nowMs() + this.#options.ttlMs });
+    this.#entries.set(key, { setAtOffset, material, untilMs: this.#options.nowMs() + this.#options.ttlMs });
     for (const [oldest, entry] of this.#entries) {
       if (this.#entries.size <= this.#options.maxEntries) break;
       this.#forget(oldest, entry);

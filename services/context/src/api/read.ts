@@ -1,0 +1,116 @@
+/** The read side of ContextService: decode, authorize, call, encode. */
+import type {
+  ConfigPointer,
+  ContextServiceService,
+  DescribeContextResponse,
+  ReadEventsResponse,
+  StreamEventsResponse,
+  Subscription,
+} from "@iterate-platform/proto/iterate/context/v1/context";
+import type { CallContext, HandlerOf, MethodRule } from "@iterate-platform/service/grpc-server";
+import { CodedError, codedError } from "iterate/lib";
+import type { ConfigState, CoreState, SubscriptionRow } from "../core/contract.js";
+import type { Heads } from "../log/confirm.js";
+import { PayloadMatch } from "../log/payload-match.js";
+import type { Page, Reads } from "../log/read.js";
+import type { Streams } from "../log/stream.js";
+import type { Waits } from "../log/wait.js";
+import { addressOf, afterOffsetOf, countOf, readLimits, typesOf } from "./input.js";
+
+type Methods = Pick<ContextServiceService, "readEvents" | "streamEvents" | "waitForEvent" | "describeContext">;
+
+const readers: MethodRule = { services: ["ingress", "runner", "bundler"], execution: "allowed", person: "allowed" };
+
+export const readRules: Record<keyof Methods, MethodRule> = { readEvents: readers, streamEvents: readers, waitForEvent: readers, describeContext: readers };
+
+export interface ReadParts {
+  readonly reader: Reads;
+  readonly heads: Heads;
+  readonly streams: Streams;
+  readonly waits: Waits;
+}
+
+export function readHandlers({ reader, heads, streams, waits }: ReadParts): { readonly [Name in keyof Methods]: HandlerOf<Methods[Name]> } {
+  return {
+    readEvents: async ({ context, afterOffset, limit, types }, { caller, signal }) => {
+      const bounds = { limit: countOf("limit", limit, readLimits.events, readLimits.defaultEvents), maxBytes: readLimits.bytes };
+      return pageMessage(await reader.read(addressOf(context, caller), afterOffsetOf(afterOffset), typesOf(types, 0), bounds, signal));
+    },
+    streamEvents: async function* ({ context, afterOffset, types }, { caller, signal }): AsyncGenerator<StreamEventsResponse> {
+      const after = afterOffset === undefined ? undefined : afterOffsetOf(afterOffset);
+      for await (const page of streams.follow({ address: addressOf(context, caller), after, types: typesOf(types, 0) }, signal)) yield pageMessage(page);
+    },
+    waitForEvent: async ({ context, afterOffset, types, payload, timeoutMs }, call) => {
+      const request = {
+        address: addressOf(context, call.caller),
+        types: typesOf(types, 1),
+        payload: payload === undefined ? undefined : payloadMatch(payload),
+        after: afterOffset === undefined ? undefined : afterOffsetOf(afterOffset),
+        timeoutMs: countOf("timeout_ms", timeoutMs, readLimits.waitMs, readLimits.defaultWaitMs),
+      };
+      return { event: await whileServing(call, (signal) => waits.wait(request, signal)) };
+    },
+    describeContext: async ({ context }, { caller }) => {
+      const head = await heads.confirm(addressOf(context, caller));
+      if (head === undefined) return unbornMessage;
+      return {
+        headOffset: BigInt(head.lastOffset),
+        commitNo: BigInt(head.commitNo),
+        lastControl: BigInt(head.lastControl),
+        createdAtUs: BigInt(head.createdAtUs),
+        ...coreMessage(head.core),
+      };
+    },
+  };
+}
+
+function pageMessage({ events, scannedThrough, isAtHead }: Page): ReadEventsResponse & StreamEventsResponse {
+  return { events: events as ReadEventsResponse["events"], scannedThroughOffset: BigInt(scannedThrough), atHead: isAtHead };
+}
+
+function payloadMatch(payload: Uint8Array): PayloadMatch {
+  if (payload.length > readLimits.payloadBytes) throw codedError("INVALID_INPUT", `payload has ${payload.length} bytes; a wait compares at most ${readLimits.payloadBytes}`);
+  return new PayloadMatch(payload);
+}
+
+/** Ends long work of a unary call at once when the server begins to drain, so that the caller waits elsewhere. */
+async function whileServing<T>({ signal, draining }: CallContext, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const ending = new AbortController();
+  const drain = (): void => ending.abort(new CodedError("UNAVAILABLE", "the server is draining; wait again", { retryAfterMs: 0 }));
+  if (draining.aborted) drain();
+  draining.addEventListener("abort", drain, { once: true });
+  try {
+    return await work(AbortSignal.any([signal, ending.signal]));
+  } finally {
+    draining.removeEventListener("abort", drain);
+  }
+}
+
+const unbornMessage: DescribeContextResponse = { headOffset: 0n, commitNo: 0n, lastControl: 0n, createdAtUs: 0n, subscriptions: [], config: undefined };
+
+function coreMessage({ subscriptions, config }: CoreState): Pick<DescribeContextResponse, "subscriptions" | "config"> {
+  return { subscriptions: Object.values(subscriptions).map(subscriptionMessage), config: config === null ? undefined : configMessage(config) };
+}
+
+function subscriptionMessage({ name, target, consumes, afterOffset, configuredAtOffset, haltedAtOffset, resumedAtOffset, resumedAfterOffset }: SubscriptionRow): Subscription {
+  return {
+    name,
+    target: JSON.stringify(target),
+    consumes: [...consumes],
+    afterOffset: BigInt(afterOffset),
+    configuredAtOffset: BigInt(configuredAtOffset),
+    haltedAtOffset: BigInt(haltedAtOffset ?? 0),
+    resumedAtOffset: BigInt(resumedAtOffset ?? 0),
+    resumedAfterOffset: resumedAfterOffset === null ? undefined : BigInt(resumedAfterOffset),
+  };
+}
+
+function configMessage({ digest, commitOid, generation, modules, mainModule }: ConfigState): ConfigPointer {
+  return {
+    digest,
+    commitOid,
+    generation: BigInt(generation),
+    modules: modules.map(({ file, identity, classes, module }) => ({ file, identity, classes: [...classes], module })),
+    mainModule: mainModule ?? "",
+  };
+}
