@@ -1,0 +1,302 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { MemoryDeployment } from "../node/memory-deployment.fixture.js";
+import { eventLine, printable, table } from "./output.js";
+import { reconnectLadderMs } from "./follow.js";
+import { runCommandLine } from "./program.js";
+import type { Surroundings } from "./surroundings.js";
+import { committedEvent } from "../stream/test-support.js";
+
+const deployment = new MemoryDeployment();
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "iterate-cli-"));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+beforeEach(() => deployment.start());
+afterEach(async () => {
+  await deployment.stop();
+  deployment.projects.clear();
+});
+
+interface Run {
+  out: string;
+  err: string;
+  readonly exitCode: Promise<number>;
+  readonly pauses: number[];
+  readonly interrupt: () => void;
+}
+
+function start(line: string | readonly string[], overrides: Partial<Surroundings> = {}): Run {
+  const interruption = new AbortController();
+  const run: { -readonly [Key in keyof Run]?: Run[Key] } & { out: string; err: string; pauses: number[] } = { out: "", err: "", pauses: [], interrupt: () => interruption.abort() };
+  run.exitCode = runCommandLine(typeof line === "string" ? line.split(" ") : line, "1.2.3", {
+    env: { ITERATE_BASE_URL: deployment.baseUrl, ITERATE_ADMIN_TOKEN: deployment.secret },
+    cwd: folder,
+    print: async (text) => void (run.out += text),
+    note: (text) => (run.err += text),
+    readInput: async () => '{"from":"input"}',
+    interruption: () => interruption.signal,
+    pause: async (ms) => {
+      run.pauses.push(ms);
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+    ...overrides,
+  });
+  return run as Run;
+}
+
+async function iterate(line: string | readonly string[], overrides: Partial<Surroundings> = {}) {
+  const run = start(line, overrides);
+  const exitCode = await run.exitCode;
+  return { exitCode, out: run.out, err: run.err };
+}
+
+/** Settles when `isDone`, which the test makes true by an event it waits for; the test's own timeout bounds it. */
+const until = async (isDone: () => boolean): Promise<void> => {
+  while (!isDone()) await new Promise((resolve) => setImmediate(resolve));
+};
+const acme = () => iterate("projects create acme");
+
+describe("projects", () => {
+  it("creates one and says where it answers", async () => {
+    const { exitCode, out } = await iterate("projects create acme --template triage");
+    expect(exitCode).toBe(0);
+    expect(out).toBe(`created acme (prj_acme)\npages  http://acme.test/\ngit    ${deployment.baseUrl}/git/acme/config.git?triage\n`);
+  });
+
+  it("lists all of them, over pages, for people and for programs", async () => {
+    expect((await iterate("projects list")).out).toContain("no projects yet");
+    for (const slug of ["one", "two", "three", "four", "five"]) await iterate(`projects create ${slug}`);
+    const { out } = await iterate("projects list");
+    expect(out.split("\n").map((line) => line.split(" ")[0])).toEqual(["SLUG", "five", "four", "one", "three", "two", ""]);
+    const parsed = JSON.parse((await iterate("projects list --json")).out) as { slug: string }[];
+    expect(parsed.map(({ slug }) => slug)).toEqual(["five", "four", "one", "three", "two"]);
+  });
+});
+
+describe("events", () => {
+  beforeEach(acme);
+
+  it("appends a payload from the line or from standard input, with key and metadata", async () => {
+    expect(await iterate("events append order/placed --project acme")).toMatchObject({ exitCode: 0, out: "     1  2000-01-01T00:00:01.000Z  order/placed\n" });
+    const args = ["events", "append", "order/placed", '{"n":1}', "--project", "acme", "--context", "/orders", "--key", "k1", "--metadata", "[2]", "--json"];
+    const first = await iterate(args);
+    expect(JSON.parse(first.out)).toMatchObject({ offset: 1, path: "/orders", payload: { n: 1 }, metadata: [2], idempotencyKey: "k1" });
+    expect((await iterate(args)).out).toBe(first.out);
+    expect((await iterate("events append order/placed - --project acme")).out).toContain('{"from":"input"}');
+  });
+
+  it.each([
+    ["{", "is not JSON"],
+    ['{"__proto__":1}', "cannot carry"],
+    ['{"a":[{"constructor":1}]}', "cannot carry"],
+    ['{"toJSON":1}', "cannot carry"],
+  ])("refuses the payload %s before anything is sent", async (payload, message) => {
+    const { exitCode, err } = await iterate(["events", "append", "t", payload, "--project", "acme"]);
+    expect([exitCode, err]).toEqual([2, expect.stringContaining(message)]);
+    expect(deployment.log("acme", "/").events).toEqual([]);
+  });
+
+  it("reads up to a limit and says how to go on", async () => {
+    await deployment.append("acme", "/", ...Array.from({ length: 5 }, (_, n) => ({ type: n % 2 === 0 ? "even" : "odd", payload: n })));
+    const read = await iterate("events read --project acme --limit 3");
+    expect(read.out.split("\n").map((line) => line.trim().split("  ")[0])).toEqual(["1", "2", "3", ""]);
+    expect(read.err).toBe("more events follow; go on with --after 3\n");
+    const rest = await iterate("events read --project acme --after 3 --type even --type odd --json");
+    expect(rest.out.trim().split("\n").map((line) => (JSON.parse(line) as { offset: number }).offset)).toEqual([4, 5]);
+    expect(rest.err).toBe("");
+    expect((await iterate("events read --project acme --type even")).out.trim().split("\n")).toHaveLength(3);
+  });
+
+  it.each(["--limit 0", "--limit 1e3", "--after -1", "--after x", "--after 1.5"])("refuses %s", async (flag) => {
+    expect(await iterate(`events read --project acme ${flag}`)).toMatchObject({ exitCode: 2, err: expect.stringContaining("must be a whole number") as string });
+  });
+
+  it("tails from the head, and ends with 0 when interrupted", async () => {
+    await deployment.append("acme", "/a", { type: "before" });
+    const tail = start("events tail --project acme --context /a --json");
+    await until(() => deployment.subscriptions === 1);
+    await deployment.append("acme", "/a", { type: "after", payload: 1 });
+    await until(() => tail.out !== "");
+    tail.interrupt();
+    expect(await tail.exitCode).toBe(0);
+    expect(JSON.parse(tail.out)).toMatchObject({ offset: 2, type: "after" });
+    await until(() => deployment.connections === 0);
+  });
+
+  it("goes on after a lost connection where it was, without gap or repetition", async () => {
+    await deployment.append("acme", "/", { type: "t", payload: 1 }, { type: "t", payload: 2 });
+    const tail = start("events tail --project acme --after 1 --json");
+    const offsets = () => tail.out.trim().split("\n").filter(Boolean).map((line) => (JSON.parse(line) as { offset: number }).offset);
+    await until(() => offsets().length === 1);
+    await deployment.stop();
+    await deployment.append("acme", "/", { type: "t", payload: 3 });
+    await until(() => tail.pauses.length >= 3);
+    await deployment.start();
+    await until(() => offsets().length === 2);
+    deployment.cut();
+    await deployment.append("acme", "/", { type: "t", payload: 4 });
+    await until(() => offsets().length === 3);
+    tail.interrupt();
+    expect(await tail.exitCode).toBe(0);
+    expect(offsets()).toEqual([2, 3, 4]);
+    expect(tail.pauses.slice(0, 3)).toEqual([250, 500, 1000]);
+    expect(tail.pauses.at(-1)).toBe(250);
+    expect(tail.err).toContain("trying in 0.25 s, after offset 2");
+  });
+
+  it("gives up at the end of its ladder, and at once when it never got through", async () => {
+    const tail = start("events tail --project acme");
+    await until(() => deployment.subscriptions === 1);
+    await deployment.stop();
+    expect(await tail.exitCode).toBe(4);
+    expect(tail.pauses).toEqual(reconnectLadderMs);
+    const never = start("events tail --project acme");
+    expect(await never.exitCode).toBe(4);
+    expect(never.pauses).toEqual([]);
+    await deployment.start();
+  });
+
+  it("does not try again what cannot succeed", async () => {
+    const tail = start("events tail --project nobody");
+    expect(await tail.exitCode).toBe(1);
+    expect(tail.pauses).toEqual([]);
+  });
+});
+
+describe("webhooks", () => {
+  beforeEach(acme);
+
+  it("prints the secret once, when it is made", async () => {
+    const { out } = await iterate("webhooks create --project acme --provider github");
+    expect(out).toBe("url           http://hooks.test/main\nsecret        made-for-you-0000\ncontent type  application/json\ncontext       /integrations/github/main\ngive url and secret to github\n");
+    const list = await iterate("webhooks list --project acme");
+    expect(list.out).toContain("github    main  /integrations/github/main  http://hooks.test/main");
+    expect(list.out).not.toContain("made-for-you");
+  });
+
+  it("takes a secret from a file or standard input, and does not print it back", async () => {
+    writeFileSync(join(folder, "secret"), "my-own-secret-0123\n");
+    const { out } = await iterate("webhooks create --project acme --provider github --name a --secret-file secret");
+    expect(out).not.toContain("my-own-secret");
+    expect(JSON.parse((await iterate("webhooks create --project acme --provider github --name b --secret-file - --json")).out)).toMatchObject({ name: "b", secret: '{"from":"input"}' });
+    expect(await iterate("webhooks create --project acme --provider github --name c --secret-file missing")).toMatchObject({ exitCode: 2 });
+  });
+});
+
+describe("exit codes", () => {
+  it.each([
+    ["the version", "--version", 0, /^1\.2\.3\n$/],
+    ["help", "events --help", 0, /append \[options\] <type>/],
+  ])("0 for %s", async (_name, line, exitCode, out) => {
+    expect(await iterate(line)).toEqual({ exitCode, out: expect.stringMatching(out) as string, err: "" });
+  });
+
+  it.each([
+    ["nothing", []],
+    ["an unknown command", ["deploy"]],
+    ["an unknown flag", ["projects", "list", "--loud"]],
+    ["a missing project", ["events", "read"]],
+    ["a template that is none", ["projects", "create", "a", "--template", "huge"]],
+    ["a token file that is missing", ["projects", "list", "--token-file", "nowhere"]],
+  ])("2 for %s, with a word on it", async (_name, line) => {
+    const { exitCode, out, err } = await iterate(line);
+    expect([exitCode, out]).toEqual([2, ""]);
+    expect(err).not.toBe("");
+  });
+
+  it("1 for what the platform refuses, with its code, and as JSON when asked", async () => {
+    await acme();
+    expect(await iterate("projects create acme")).toEqual({ exitCode: 1, out: "", err: 'error: the slug "acme" is taken (PROJECT_NAME_TAKEN)\nhint: `iterate projects list` shows the names in use\n' });
+    const { err } = await iterate("projects create acme --json");
+    expect(JSON.parse(err)).toEqual({ error: { code: "PROJECT_NAME_TAKEN", message: 'the slug "acme" is taken', data: { slug: "acme" } } });
+  });
+
+  it("3 for a wrong token and for none, never showing it", async () => {
+    const wrong = await iterate("projects list", { env: { ITERATE_BASE_URL: deployment.baseUrl, ITERATE_ADMIN_TOKEN: "hunter2" } });
+    expect(wrong).toMatchObject({ exitCode: 3, err: expect.stringContaining("INVALID_CREDENTIALS") as string });
+    expect(wrong.err).not.toContain("hunter2");
+    expect(await iterate("projects list", { env: {}, cwd: "/" })).toMatchObject({ exitCode: 3, err: expect.stringContaining("set ITERATE_ADMIN_TOKEN") as string });
+  });
+
+  it("4 when nothing answers", async () => {
+    await deployment.stop();
+    expect(await iterate("projects list")).toMatchObject({ exitCode: 4, err: expect.stringMatching(/ECONNREFUSED.*is the platform running there\?.*\nhint: --base-url/) as string });
+    await deployment.start();
+  });
+});
+
+describe("the token", () => {
+  it("comes from the flag, else the variable, else the nearest stack above", async () => {
+    const inside = join(folder, "stack", "deep", "er");
+    mkdirSync(join(folder, "stack", ".iterate"), { recursive: true });
+    mkdirSync(inside, { recursive: true });
+    const stackToken = join(folder, "stack", ".iterate", "admin-token");
+    const env = { ITERATE_BASE_URL: deployment.baseUrl };
+
+    writeFileSync(stackToken, `${deployment.secret}\n`);
+    expect((await iterate("projects list", { env, cwd: inside })).exitCode).toBe(0);
+    expect((await iterate("projects list", { env: { ...env, ITERATE_ADMIN_TOKEN: "wrong" }, cwd: inside })).exitCode).toBe(3);
+    expect((await iterate("projects list --token-file ../../.iterate/admin-token", { env: { ...env, ITERATE_ADMIN_TOKEN: "wrong" }, cwd: inside })).exitCode).toBe(0);
+    writeFileSync(stackToken, "\n");
+    expect(await iterate(`projects list --token-file ${stackToken}`, { env })).toMatchObject({ exitCode: 2, err: expect.stringContaining("is empty") as string });
+  });
+});
+
+describe("output", () => {
+  it("lets no event move the cursor or turn the line around", () => {
+    const line = eventLine(committedEvent({ type: "a\u001b[2J\u009b\u202e", payload: { text: "\u001b]0;x\u0007\u2028é" } }));
+    expect(line).toBe('     1  2000-01-01T00:00:01.000Z  a\\u001b[2J\\u009b\\u202e  {"text":"\\u001b]0;x\\u0007\\u2028é"}\n');
+    expect(printable("plain – text")).toBe("plain – text");
+  });
+
+  it("cuts a long payload on a line for people", () => {
+    expect(eventLine(committedEvent({ type: "t", payload: "x".repeat(158) }))).not.toContain("…");
+    expect(eventLine(committedEvent({ type: "t", payload: "x".repeat(159) }))).toMatch(/x…\n$/);
+  });
+
+  it("lines columns up", () => {
+    expect(table(["A", "LONG"], [["one", "two"], ["a\nb", "c"]])).toBe("A         LONG\none       two\na\\u000ab  c\n");
+  });
+});
+
+describe("the process", () => {
+  const main = fileURLToPath(new URL("./main.ts", import.meta.url));
+  const launch = (...args: string[]) =>
+    spawn(process.execPath, ["--conditions=iterate-source", "--import", "tsx", main, ...args], {
+      env: { PATH: process.env["PATH"], ITERATE_BASE_URL: deployment.baseUrl, ITERATE_ADMIN_TOKEN: deployment.secret },
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+
+  it("reads standard input, exits with the code, and ends a tail on SIGINT", async () => {
+    await acme();
+    const append = launch("events", "append", "t", "-", "--project", "acme");
+    append.stdin.end('{"n":7}');
+    expect(await once(append, "exit")).toEqual([0, null]);
+    expect(deployment.log("acme", "/").events).toMatchObject([{ payload: { n: 7 } }]);
+
+    const tail = launch("events", "tail", "--project", "acme", "--after", "0");
+    const [shown] = (await once(tail.stdout, "data")) as [Buffer];
+    expect(shown.toString()).toContain('{"n":7}');
+    tail.kill("SIGINT");
+    expect(await once(tail, "exit")).toEqual([0, null]);
+
+    const refused = launch("projects", "create", "acme");
+    expect(await once(refused, "exit")).toEqual([1, null]);
+  });
+
+  it("ends quietly when its reader has seen enough", async () => {
+    await acme();
+    await deployment.append("acme", "/", ...Array.from({ length: 1000 }, () => ({ type: "t", payload: "x".repeat(500) })));
+    const read = launch("events", "read", "--project", "acme", "--limit", "1000", "--json");
+    await once(read.stdout, "data");
+    read.stdout.destroy();
+    expect(await once(read, "exit")).toEqual([0, null]);
+  });
+});

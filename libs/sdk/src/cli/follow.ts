@@ -1,0 +1,75 @@
+/**
+ * Follows a context over as many connections as it takes. `connecting` → `following` → (lost) `waiting` → `connecting`; the ladder starts
+ * again with each frame. It ends when interrupted, when a failure cannot be retried, when the first connection fails, or with the ladder.
+ */
+import type { EventsFrame } from "../api/session.js";
+import { toCodedError, type CodedError } from "../lib/coded-error.js";
+import type { IterateConnection } from "../node/connect-iterate.js";
+import type { StreamEvent } from "../stream/event.js";
+
+/** Waits between attempts: 250 ms doubled to 8 s, about five minutes in all. */
+export const reconnectLadderMs: readonly number[] = [250, 500, 1000, 2000, 4000, ...Array.from({ length: 36 }, () => 8000)];
+
+export interface FollowOptions {
+  readonly connect: () => Promise<IterateConnection>;
+  readonly project: string;
+  readonly context: string;
+  /** Absent: from the head at the first connection. */
+  readonly afterOffset?: number;
+  readonly types?: readonly string[];
+  readonly onEvents: (events: readonly StreamEvent[]) => Promise<void>;
+  /** Called before each wait. */
+  readonly onLost: (error: CodedError, waitMs: number, afterOffset: number | undefined) => void;
+  readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+/** Resolves when interrupted. Throws the failure that ended it. Delivers each event once, in order. */
+export async function follow(options: FollowOptions): Promise<void> {
+  const place: Place = { afterOffset: options.afterOffset, failures: 0, hasFollowed: false };
+  while (!options.signal.aborted) {
+    try {
+      await followOnce(options, place);
+    } catch (thrown) {
+      const error = toCodedError(thrown);
+      const waitMs = reconnectLadderMs[place.failures];
+      if (options.signal.aborted) return;
+      if (!error.retryable || !place.hasFollowed || waitMs === undefined) throw error;
+      place.failures += 1;
+      options.onLost(error, waitMs, place.afterOffset);
+      await options.pause(waitMs, options.signal);
+    }
+  }
+}
+
+interface Place {
+  afterOffset: number | undefined;
+  failures: number;
+  hasFollowed: boolean;
+}
+
+async function followOnce({ connect, project, context, types, onEvents, signal }: FollowOptions, place: Place): Promise<void> {
+  const interrupted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  using connection = await unlessInterrupted(connect(), interrupted);
+  if (connection === undefined) return;
+  const onFrame = async ({ events, scannedThroughOffset }: EventsFrame): Promise<void> => {
+    if (signal.aborted) return;
+    const fresh = events.filter(({ offset }) => offset > (place.afterOffset ?? 0));
+    if (fresh.length > 0) await onEvents(fresh);
+    place.afterOffset = scannedThroughOffset;
+    place.failures = 0;
+  };
+  using subscription = await connection.session.projects
+    .get(project)
+    .cd(context)
+    .subscribe({ onEvents: onFrame, ...(place.afterOffset === undefined ? {} : { afterOffset: place.afterOffset }), ...(types === undefined ? {} : { types }) });
+  place.hasFollowed = true;
+  await Promise.race([subscription.closed(), interrupted]);
+}
+
+/** The connection, or nothing when the person does not wait for it; it is then closed as soon as it is there. */
+async function unlessInterrupted(connecting: Promise<IterateConnection>, interrupted: Promise<void>): Promise<IterateConnection | undefined> {
+  const connection = (await Promise.race([connecting, interrupted])) ?? undefined;
+  if (connection === undefined) connecting.then((late) => late[Symbol.dispose](), () => undefined);
+  return connection;
+}
