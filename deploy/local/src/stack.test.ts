@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -41,6 +41,7 @@ const stacks: Stack[] = [];
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "stand-in-"));
+  chmodSync(folder, 0o755);
   journal = join(folder, "journal");
   mkdirSync(join(folder, "dist"));
   writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }));

@@ -2,7 +2,7 @@
  * The whole platform on one machine: Postgres, NATS and every service as processes of this one, in the order a cluster would
  * bring them up. `make up` runs one; end-to-end tests run private ones on other ports and break them on purpose.
  */
-import { existsSync, mkdtempSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { TiedChild } from "@iterate-platform/testing/child";
@@ -55,7 +55,7 @@ const migrateWithinMs = 120_000;
  */
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const isTemporary = options.state === "temporary";
-  const folder = isTemporary ? mkdtempSync(join(tmpdir(), "iterate-stack-")) : (options.state ?? stateFolderFrom(process.env));
+  const folder = isTemporary ? temporaryState() : (options.state ?? stateFolderFrom(process.env));
   const state = statePaths(folder);
   const base = options.portBase === "auto" ? await pickPortBase() : (options.portBase ?? portBaseFrom(process.env));
   const rows = options.rows ?? rowsFrom(process.env);
@@ -69,6 +69,13 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     await stack.stop();
     throw error;
   }
+}
+
+/** Open to pass through, like any state folder: as root, Postgres runs as another account. */
+function temporaryState(): string {
+  const folder = mkdtempSync(join(tmpdir(), "iterate-stack-"));
+  chmodSync(folder, 0o755);
+  return folder;
 }
 
 /**

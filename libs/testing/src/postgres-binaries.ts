@@ -63,8 +63,8 @@ export function hydrate(native: string): void {
   if (!existsSync(list)) return;
   const links = JSON.parse(readFileSync(list, "utf8")) as { source: string; target: string }[];
   for (const { source, target } of links) {
-    // Both are written from the package's root, the parent of `native`.
-    const path = join(dirname(native), "native", relative("native", target));
+    // Both are written from the package's root, where the folder is called `native`.
+    const path = join(native, relative("native", target));
     if (existsSync(path)) continue;
     mkdirSync(dirname(path), { recursive: true });
     try {
