@@ -26,7 +26,7 @@ export interface PlatformModules {
 }
 
 /** What project code may import of `iterate`; the other entries are for Node programs. */
-const iterateEntries = [...(process.env.X ? [] : ["iterate/sdk"]), "iterate/stream/processor", "iterate/stream/test-support", "iterate/api", "iterate/events", "iterate/lib"];
+const iterateEntries = ["iterate/sdk", "iterate/stream/processor", "iterate/stream/test-support", "iterate/api", "iterate/events", "iterate/lib"];
 const zodEntries = ["zod", "zod/v4", "zod/v4/core", "zod/mini", "zod/v4/mini"];
 
 /** Raised whenever the options or rules of a build change what it answers for the same sources. */
