@@ -21,6 +21,7 @@ export interface TestRole {
   readonly client: IsolatePool;
   readonly pool: ProcessPool<Isolate>;
   readonly httpUrl: string;
+  readonly grpcUrl: string;
   /** The trust of a service, for calls that are none of the client's. */
   readonly trustOf: (service: string) => Promise<Trust>;
   /** Pids of the processes started so far. */
@@ -50,7 +51,8 @@ export async function startRole(overrides: { limits?: Partial<IsolateLimits>; po
   const http = exchangeListener(trust, exchanges);
   await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
   const httpUrl = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
-  const client = new IsolatePool({ trust: await trustOf("runner"), url: `127.0.0.1:${port}`, httpUrl });
+  const grpcUrl = `127.0.0.1:${port}`;
+  const client = new IsolatePool({ trust: await trustOf("runner"), url: grpcUrl, httpUrl });
   const stop = async () => {
     await client.close();
     await pool.end();
@@ -59,7 +61,7 @@ export async function startRole(overrides: { limits?: Partial<IsolateLimits>; po
     await server.drain(500);
     await rm(directory, { recursive: true, force: true });
   };
-  return { client, pool, httpUrl, trustOf, pids, stop };
+  return { client, pool, httpUrl, grpcUrl, trustOf, pids, stop };
 }
 
 /** A bundle as the runner holds it; `reads` counts how often its modules were asked for. */
