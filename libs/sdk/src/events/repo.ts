@@ -16,3 +16,15 @@ export const commitCompleted = eventType(
   }),
   { description: "A branch moved to a commit.", writer: "platform" },
 );
+
+export const publicationSettled = eventType(
+  "repo/publication-settled",
+  z.object({
+    /** Offset of the commit it answers, which is its generation. */
+    requestOffset: z.int().positive(),
+    status: z.enum(["published", "failed", "superseded"]),
+    /** Subscription rows that the published commit configures. */
+    subscriptions: z.array(z.object({ context: z.string(), name: z.string() })).max(1000).optional(),
+  }),
+  { description: "The publication of a commit has ended; the outcome is in the project's root.", writer: "platform" },
+);
