@@ -11,7 +11,7 @@ import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { Ports } from "./ports.js";
 import { serviceRows, type ServiceRow } from "./services.js";
-import type { Stack} from "./stack.js";
+import type { Stack } from "./stack.js";
 import { StackPortBusyError, startStack, type StackOptions } from "./stack.js";
 import { StateHeldError } from "./state.js";
 
