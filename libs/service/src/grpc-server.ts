@@ -7,6 +7,7 @@ import { HealthService } from "@iterate-platform/proto/grpc/health/v1/health";
 import { codedError, type CodedError, type ErrorCode } from "iterate/lib";
 import type { Caller, MethodPolicy } from "./caller.js";
 import type { ListenAddress } from "./config.js";
+import { foreignTraceInterceptor, linkForeignCall } from "./foreign-trace.js";
 import type { OpenCall, ServerCall } from "./grpc-call.js";
 import * as handlers from "./grpc-handlers.js";
 import { Health } from "./grpc-health.js";
@@ -41,6 +42,8 @@ export interface GrpcServerOptions {
   readonly trust?: Trust;
   /** Proves callers in another way (public listeners); takes precedence over `trust`. Throws or rejects with UNAUTHENTICATED. */
   readonly authenticate?: (call: ServerCall) => Caller | Promise<Caller>;
+  /** A `traceparent` from outside is linked, never a parent: for listeners that strangers reach. */
+  readonly foreignTraces?: boolean;
   /** A serialised FileDescriptorSet; without one there is no reflection. */
   readonly descriptorSet?: Uint8Array;
   readonly credentials?: ServerCredentials;
@@ -102,7 +105,11 @@ class GrpcServerImplementation implements GrpcServer {
   constructor(options: GrpcServerOptions) {
     this.#options = options;
     const trust = options.trust;
-    this.#authenticate = options.authenticate ?? ((call) => trust!.authenticate((name) => call.metadata.get(name)[0] as string | undefined));
+    const authenticate: (call: ServerCall) => Caller | Promise<Caller> = options.authenticate ?? ((call) => trust!.authenticate((name) => call.metadata.get(name)[0] as string | undefined));
+    this.#authenticate = options.foreignTraces !== true ? authenticate : (call) => {
+      linkForeignCall(call.metadata);
+      return authenticate(call);
+    };
     this.#server = new Server({
       ...keepaliveOptions,
       "grpc.max_connection_age_ms": options.maxConnectionAgeMs ?? 30 * 60_000,
@@ -112,6 +119,7 @@ class GrpcServerImplementation implements GrpcServer {
       "grpc.max_receive_message_length": Math.max(maxResponseBytes, ...Object.values(options.maxRequestBytes ?? {})) + 1,
       "grpc.max_send_message_length": -1,
       "grpc.enable_channelz": 0,
+      ...(options.foreignTraces === true ? { interceptors: [foreignTraceInterceptor] } : {}),
     });
   }
 
