@@ -1,6 +1,6 @@
 /** Projects: made, found and listed; and the sweep that carries out what new ones owe. */
 import { codedError } from "iterate/lib";
-import type { Pool } from "pg";
+import type { Queryable } from "@iterate-platform/service/postgres";
 import { announce, putOffMs, type AnnouncePorts } from "./announce.js";
 import { projectTemplates, type CreateProject, type OwedProject, type Project } from "./contract.js";
 import { claimOwedProject, claimOwedProjects, findProject, insertProject, markAnnounced, pageOfProjects, putOff } from "./project.sql.js";
@@ -10,7 +10,7 @@ export const maxPageSize = 500;
 export const defaultPageSize = 50;
 
 export interface ProjectsOptions {
-  readonly pool: Pool;
+  readonly pool: Queryable;
   readonly ports: AnnouncePorts;
   readonly newProjectId: () => string;
   /** Told of every announcement that failed; the row is put off and tried again. */

@@ -1,5 +1,5 @@
 /** The statements on the `webhook_endpoint` table, one for each question. */
-import type { Pool } from "pg";
+import type { Queryable } from "@iterate-platform/service/postgres";
 import type { WebhookEndpoint } from "../project/contract.js";
 
 interface EndpointRow {
@@ -22,7 +22,7 @@ const endpointOf = (row: EndpointRow): WebhookEndpoint => ({
 });
 
 /** Answers null when the project has an endpoint of this provider and name. */
-export async function insertEndpoint(pool: Pool, endpoint: Omit<WebhookEndpoint, "createdAt">): Promise<WebhookEndpoint | null> {
+export async function insertEndpoint(pool: Queryable, endpoint: Omit<WebhookEndpoint, "createdAt">): Promise<WebhookEndpoint | null> {
   const { rows } = await pool.query<EndpointRow>(
     `insert into webhook_endpoint (id, project_id, provider, name, secret_path) values ($1, $2, $3, $4, $5)
       on conflict (project_id, provider, name) do nothing returning ${columns}`,
@@ -31,12 +31,12 @@ export async function insertEndpoint(pool: Pool, endpoint: Omit<WebhookEndpoint,
   return rows[0] === undefined ? null : endpointOf(rows[0]);
 }
 
-export async function findEndpoint(pool: Pool, id: string): Promise<WebhookEndpoint | null> {
+export async function findEndpoint(pool: Queryable, id: string): Promise<WebhookEndpoint | null> {
   const { rows } = await pool.query<EndpointRow>(`select ${columns} from webhook_endpoint where id = $1`, [id]);
   return rows[0] === undefined ? null : endpointOf(rows[0]);
 }
 
-export async function endpointsOfProject(pool: Pool, projectId: string): Promise<WebhookEndpoint[]> {
+export async function endpointsOfProject(pool: Queryable, projectId: string): Promise<WebhookEndpoint[]> {
   const { rows } = await pool.query<EndpointRow>(
     `select ${columns} from webhook_endpoint where project_id = $1 order by provider, name`,
     [projectId],

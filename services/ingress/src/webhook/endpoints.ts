@@ -1,7 +1,7 @@
 /** Webhook endpoints of projects: made with a sealed secret, found by their unguessable id, listed. */
 import { randomBytes } from "node:crypto";
 import { codedError } from "iterate/lib";
-import type { Pool } from "pg";
+import type { Queryable } from "@iterate-platform/service/postgres";
 import type { WebhookEndpoint } from "../project/contract.js";
 import { assertLabel } from "../project/slug.js";
 import { endpointsOfProject, findEndpoint, insertEndpoint } from "./endpoint.sql.js";
@@ -20,7 +20,7 @@ export interface CreatedEndpoint {
 
 export class WebhookEndpoints {
   constructor(
-    private readonly pool: Pool,
+    private readonly pool: Queryable,
     private readonly setSecret: SetSecret,
   ) {}
 

@@ -1,0 +1,29 @@
+/** The loop that carries out what new projects owe when the first try did not, in this pod or in one that died. */
+import type { Projects } from "./projects.js";
+
+export const sweepEveryMs = 5_000;
+const maxProjectsPerRound = 20;
+
+export interface SweepOptions {
+  readonly projects: Projects;
+  readonly stopping: AbortSignal;
+  /** Resolves after the time, or at once when the signal aborts. */
+  readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;
+  /** Told of every round that ended. */
+  readonly onRound: () => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** Runs until `stopping`; a failed round is told and the next one tries again. */
+export async function sweepProjects({ projects, stopping, pause, onRound, onFailure }: SweepOptions): Promise<void> {
+  while (!stopping.aborted) {
+    try {
+      const tried = await projects.sweep(maxProjectsPerRound);
+      onRound();
+      if (tried === maxProjectsPerRound) continue;
+    } catch (error) {
+      onFailure(error);
+    }
+    await pause(sweepEveryMs, stopping);
+  }
+}
