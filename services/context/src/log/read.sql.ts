@@ -1,63 +1,58 @@
 /**
- * Pages of one context's log. Each reads at most `limit` rows and sends the bodies of no more than `maxBytes`: the row that goes
- * over is sent without its body and tells that the page was cut there; the first row is always whole.
+ * Pages of one context's log. A page may hold many events or few large ones, so the first look sends small bodies alone and of all
+ * bodies the size: the reader decides what fits and asks for the large ones that do. (Counting bytes by a window in the statement
+ * costs three times as much as reading the rows.)
  */
 import type { Statement } from "./contract.js";
 
-const columns = `"offset", type, format_version, created_at, source, traceparent, idempotency_key, payload, metadata`;
+/** Bodies of an event up to this size, together, are sent at the first look. */
+export const smallBodyBytes = 8_192;
 
-/** `$1` is the context and `$2` the byte bound of every page. */
-function page(name: string, rows: string): Statement {
-  return {
-    name,
-    text: `
-      select "offset", type, format_version, round(date_part('epoch', created_at) * 1e6)::bigint, source, traceparent, idempotency_key,
-        case when is_whole then payload end, case when is_whole then metadata end, running_bytes
-      from (
-        select *, running_bytes <= $2 or is_first as is_whole
-        from (
-          select rows.*, sum(body_bytes) over in_order as running_bytes, row_number() over in_order = 1 as is_first
-          from (${rows}) rows
-          window in_order as (order by "offset" rows unbounded preceding)
-        ) counted
-        where running_bytes - body_bytes <= $2 or is_first
-      ) cut
-      order by "offset"`,
-  };
-}
+const bodyBytes = "coalesce(octet_length(payload), 0) + coalesce(octet_length(metadata), 0)";
+const small = (column: string): string => `case when ${bodyBytes} <= ${smallBodyBytes} then ${column} end`;
 
-const bodyBytes = `coalesce(octet_length(payload), 0) + coalesce(octet_length(metadata), 0) as body_bytes`;
+/** `EventRow`. */
+const columns = `"offset", type, format_version, round(date_part('epoch', created_at) * 1e6)::bigint, source, traceparent, idempotency_key,
+  ${small("payload")}, ${small("metadata")}, ${bodyBytes}`;
 
-/** Events after `$3`, at most `$4`. */
-export const eventsAfter = page(
-  "events_after",
-  `select ${columns}, ${bodyBytes} from event where context_id = $1 and "offset" > $3 order by "offset" limit $4`,
-);
+/** Events of context $1 after $2, at most $3. */
+export const eventsAfter: Statement = {
+  name: "events_after",
+  text: `select ${columns} from event where context_id = $1 and "offset" > $2 order by "offset" limit $3`,
+};
 
-/** Events of the types `$5` after `$3` and up to `$6`, at most `$4`, found by looking at each. For short ranges. */
-export const eventsOfTypesInRange = page(
-  "events_of_types_in_range",
-  `select ${columns}, ${bodyBytes} from event
-   where context_id = $1 and "offset" > $3 and "offset" <= $6 and type = any($5::int[])
-   order by "offset" limit $4`,
-);
+/** The same up to $5 and of the types $4, found by looking at each event. For short ranges. */
+export const eventsOfTypesInRange: Statement = {
+  name: "events_of_types_in_range",
+  text: `
+    select ${columns} from event
+    where context_id = $1 and "offset" > $2 and "offset" <= $5 and type = any($4::int[])
+    order by "offset" limit $3`,
+};
 
 /** The same, looking only into the blocks that hold such a type. Right where every block of the range is entered. */
-export const eventsOfTypesInBlocks = page(
-  "events_of_types_in_blocks",
-  `select block.block, found.*
-   from (
-     select distinct block from type_block
-     where context_id = $1 and type = any($5::int[]) and block >= $3::bigint / 1024 and block <= $6::bigint / 1024
-     order by block
-   ) block
-   cross join lateral (
-     select ${columns}, ${bodyBytes} from event
-     where context_id = $1 and "offset" > greatest($3, block.block * 1024 - 1) and "offset" <= least($6, block.block * 1024 + 1023) and type = any($5::int[])
-     order by "offset" limit $4
-   ) found
-   order by block.block, found."offset" limit $4`,
-);
+export const eventsOfTypesInBlocks: Statement = {
+  name: "events_of_types_in_blocks",
+  text: `
+    select found.*
+    from (
+      select distinct block from type_block
+      where context_id = $1 and type = any($4::int[]) and block >= $2::bigint / 1024 and block <= $5::bigint / 1024
+      order by block
+    ) block
+    cross join lateral (
+      select ${columns} from event
+      where context_id = $1 and "offset" > greatest($2, block.block * 1024 - 1) and "offset" <= least($5, block.block * 1024 + 1023) and type = any($4::int[])
+      order by "offset" limit $3
+    ) found
+    order by block.block, found."offset" limit $3`,
+};
+
+/** Bodies of the events $2 of context $1: [offset, payload, metadata]. */
+export const bodiesOf: Statement = {
+  name: "bodies_of",
+  text: `select "offset", payload, metadata from event where context_id = $1 and "offset" = any($2::bigint[])`,
+};
 
 /** Numbers of the types named in `$1`: [name, type]. */
 export const typesByName: Statement = {

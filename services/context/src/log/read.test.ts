@@ -8,7 +8,7 @@ import { EventTypes } from "./event-types.js";
 import { HeadCache } from "./head-cache.js";
 import { LogReader, type Page } from "./read.js";
 import { rowsReadBy } from "./query-plan.fixture.js";
-import { eventsOfTypesInBlocks } from "./read.sql.js";
+import { eventsOfTypesInBlocks, smallBodyBytes } from "./read.sql.js";
 import { PooledSession } from "./sql-session.js";
 import { write, type WrittenEvent } from "./sql-log.fixture.js";
 import { TypeBlocks } from "./type-blocks.js";
@@ -41,7 +41,7 @@ const typesOf = async (name: string): Promise<number[]> => (await pool.query<{ t
 
 describe("a page of all events", () => {
   test("of a context not yet born is empty and at the head", async () => {
-    expect(await reader.read(newContext(), 0, [], bounds)).toEqual({ events: [], scannedThrough: 0, isAtHead: true });
+    expect(await reader.read(newContext(), 0, [], bounds)).toEqual({ events: [], bytes: 0, scannedThrough: 0, isAtHead: true });
   });
 
   test("[iterate-14] of exactly the number asked for that ends at the head says so", async () => {
@@ -70,7 +70,7 @@ describe("a page of all events", () => {
   test("behind the head is empty and stays where it was asked", async () => {
     const address = newContext();
     await write(pool, address, numbered(1, 2));
-    for (const after of [2, 3, 100]) expect(await reader.read(address, after, [], bounds)).toEqual({ events: [], scannedThrough: after, isAtHead: true });
+    for (const after of [2, 3, 100]) expect(await reader.read(address, after, [], bounds)).toEqual({ events: [], bytes: 0, scannedThrough: after, isAtHead: true });
   });
 
   test("holds the bodies of no more than its bytes, and at least one event whatever its size", async () => {
@@ -86,6 +86,18 @@ describe("a page of all events", () => {
     const large = await reader.read(address, 6, [], { limit: 500, maxBytes: 300 });
     expect([offsets(large), large.scannedThrough, large.isAtHead]).toEqual([[7], 7, true]);
     expect(large.events[0]!.payload!.length + large.events[0]!.metadata!.length).toBe(10_004);
+  });
+
+  test("holds bodies of every size about what a first look sends, in their places", async () => {
+    const address = newContext();
+    const sizes = [10, smallBodyBytes - 1, smallBodyBytes, smallBodyBytes + 1, 20, 100_000, 1_000_000, 30];
+    await write(pool, address, sizes.map((size) => ({ type: "test/sized", payload: JSON.stringify("x".repeat(size - 6)), metadata: "null" })));
+    const page = await reader.read(address, 0, [], bounds);
+    expect(page.events.map(({ payload, metadata }) => payload!.length + metadata!.length)).toEqual(sizes);
+    expect(page.bytes).toBe(sizes.reduce((sum, size) => sum + size, 0));
+    const cut = await reader.read(address, 0, [], { limit: 500, maxBytes: 200_000 });
+    expect(offsets(cut)).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(offsets(await reader.read(address, 6, ["test/sized"], { limit: 500, maxBytes: 200_000 }))).toEqual([7]);
   });
 
   test("holds what was written, byte for byte", async () => {
@@ -128,7 +140,7 @@ describe("a page by type", () => {
     expect([offsets(both), both.scannedThrough, both.isAtHead]).toEqual([[1, 3, 4], 4, true]);
     const cut = await reader.read(address, 0, ["test/a"], { ...bounds, limit: 1 });
     expect([offsets(cut), cut.scannedThrough, cut.isAtHead]).toEqual([[1], 1, false]);
-    expect(await reader.read(address, 0, ["test/never-written"], bounds)).toEqual({ events: [], scannedThrough: 4, isAtHead: true });
+    expect(await reader.read(address, 0, ["test/never-written"], bounds)).toEqual({ events: [], bytes: 0, scannedThrough: 4, isAtHead: true });
   });
 
   test("of exactly the number asked for goes on to prove the rest", async () => {
@@ -156,7 +168,7 @@ describe("a page by type", () => {
     const again = await second.read(address, 3, ["test/rare"], { ...bounds, limit: 2 });
     expect([offsets(again), again.isAtHead]).toEqual([[9_000, 9_001], false]);
     expect(second.statements).toBe(1);
-    const literals = [String(await contextIdOf(address)), "8388608", "0", "501", `array[${(await typesOf("test/rare")).join()}]`, String(total)];
+    const literals = [String(await contextIdOf(address)), "0", "501", `array[${(await typesOf("test/rare")).join()}]`, String(total)];
     const { byRelation } = await rowsReadBy(pool, eventsOfTypesInBlocks, literals);
     const events = [...byRelation].filter(([relation]) => /^event_\d+$/.test(relation)).reduce((sum, [, rows]) => sum + rows, 0);
     expect(events).toBeLessThanOrEqual(3 * 1024);

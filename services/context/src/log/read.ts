@@ -7,13 +7,15 @@ import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import type { ContextAddress, SqlSession, Statement } from "./contract.js";
 import type { HeadConfirmer } from "./confirm.js";
 import type { EventTypes } from "./event-types.js";
-import { eventsAfter, eventsOfTypesInBlocks, eventsOfTypesInRange } from "./read.sql.js";
-import { RowDecoder, type EventRow } from "./stored-event.js";
+import { bodiesOf, eventsAfter, eventsOfTypesInBlocks, eventsOfTypesInRange, smallBodyBytes } from "./read.sql.js";
+import { RowDecoder, type BodyRow, type EventRow } from "./stored-event.js";
 import { blockSize, type TypeBlocks } from "./type-blocks.js";
 
 export interface Page {
   /** In offset order. */
   readonly events: readonly Event[];
+  /** Bytes of their bodies. */
+  readonly bytes: number;
   /** Every matching event at or below this offset, and above the one asked for, is in this page. */
   readonly scannedThrough: number;
   /** True when the page reaches the head of the log as of the call. */
@@ -75,14 +77,14 @@ export class LogReader implements Reads {
   /** The page after `after` of a context by its id, in one statement. */
   async pageOfAll(contextId: number, after: number, bounds: PageBounds): Promise<Page> {
     // One row more than wanted tells whether the page reaches the head.
-    const rows = await this.#query(eventsAfter, [contextId, bounds.maxBytes, after, bounds.limit + 1]);
-    const { events, isCut } = await this.#decode(rows, bounds);
-    return { events, isAtHead: !isCut, scannedThrough: Number(events.at(-1)?.offset ?? after) };
+    const rows = await this.#query(eventsAfter, [contextId, after, bounds.limit + 1]);
+    const { events, bytes, isCut } = await this.#decode(contextId, rows, bounds);
+    return { events, bytes, isAtHead: !isCut, scannedThrough: Number(events.at(-1)?.offset ?? after) };
   }
 
   async #pageOfTypes(contextId: number, after: number, through: number, names: readonly string[], bounds: PageBounds, signal: AbortSignal | undefined): Promise<Page> {
     const types = await this.#parts.types.numbersOf(names);
-    if (types.length === 0) return { events: [], scannedThrough: through, isAtHead: true };
+    if (types.length === 0) return { events: [], bytes: 0, scannedThrough: through, isAtHead: true };
     const events: Event[] = [];
     let bytes = 0;
     let position = after;
@@ -90,15 +92,15 @@ export class LogReader implements Reads {
       signal?.throwIfAborted();
       const segment = await this.#segment(contextId, position, through);
       const left = { limit: bounds.limit - events.length, maxBytes: Math.max(0, bounds.maxBytes - bytes) };
-      const rows = await this.#query(segment.statement, [contextId, left.maxBytes, position, left.limit + 1, types, segment.through]);
-      const found = await this.#decode(rows, left, events.length > 0);
+      const rows = await this.#query(segment.statement, [contextId, position, left.limit + 1, types, segment.through]);
+      const found = await this.#decode(contextId, rows, left, events.length > 0);
       events.push(...found.events);
       bytes += found.bytes;
-      if (found.isCut) return { events, scannedThrough: Number(events.at(-1)!.offset), isAtHead: false };
+      if (found.isCut) return { events, bytes, scannedThrough: Number(events.at(-1)!.offset), isAtHead: false };
       position = segment.through;
       if (position - after >= (bounds.maxScan ?? Infinity)) break;
     }
-    return { events, scannedThrough: position, isAtHead: position === through };
+    return { events, bytes, scannedThrough: position, isAtHead: position === through };
   }
 
   /** What to look through next: what the blocks answer for, then the rest of the log event by event. */
@@ -114,20 +116,22 @@ export class LogReader implements Reads {
   }
 
   /** Takes the rows that fit; `isContinued` when the page holds events already, so that even the first row must fit. */
-  async #decode(rows: readonly EventRow[], bounds: PageBounds, isContinued = false): Promise<{ events: Event[]; bytes: number; isCut: boolean }> {
-    const nameOf = await this.#parts.types.namesOf(rows.map((row) => row[1]));
-    const decoder = new RowDecoder(nameOf);
-    const events: Event[] = [];
+  async #decode(contextId: number, rows: readonly EventRow[], bounds: PageBounds, isContinued = false): Promise<{ events: Event[]; bytes: number; isCut: boolean }> {
     let bytes = 0;
-    for (const row of rows) {
-      const running = Number(row[9]);
-      const fits = running <= bounds.maxBytes || (events.length === 0 && !isContinued);
-      if (!fits || events.length === bounds.limit) return { events, bytes, isCut: true };
-      events.push(decoder.decode(row));
-      bytes = running;
+    let count = 0;
+    const large: string[] = [];
+    for (const [offset, , , , , , , , , bodyBytes] of rows) {
+      const fits = bytes + bodyBytes <= bounds.maxBytes || (count === 0 && !isContinued);
+      if (!fits || count === bounds.limit) break;
+      if (bodyBytes > smallBodyBytes) large.push(offset);
+      bytes += bodyBytes;
+      count += 1;
     }
-    return { events, bytes, isCut: false };
+    const taken = rows.slice(0, count);
+    const bodies = new Map(large.length === 0 ? [] : (await this.#parts.sql.query<BodyRow>(bodiesOf, [contextId, large])).map((row) => [row[0], row]));
+    const decoder = new RowDecoder(await this.#parts.types.namesOf(taken.map(([, type]) => type)));
+    return { events: taken.map((row) => decoder.decode(row, bodies.get(row[0]))), bytes, isCut: count < rows.length };
   }
 }
 
-const emptyAtHead = (after: number): Page => ({ events: [], scannedThrough: after, isAtHead: true });
+const emptyAtHead = (after: number): Page => ({ events: [], bytes: 0, scannedThrough: after, isAtHead: true });

@@ -14,12 +14,15 @@ export type EventRow = readonly [
   source: string,
   traceparent: string | null,
   idempotencyKey: string | null,
-  /** `null` also in the one row beyond the byte bound of a page. */
+  /** `null` also when the bodies are larger than what a first look sends. */
   payload: string | null,
   metadata: string | null,
-  /** Bytes of the bodies of the page up to and including this row. */
-  runningBytes: string,
+  /** Bytes of both bodies. */
+  bodyBytes: number,
 ];
+
+/** The bodies of an event, read apart. */
+export type BodyRow = readonly [offset: string, payload: string | null, metadata: string | null];
 
 /** The stored JSON of a source. */
 export interface StoredSource {
@@ -41,7 +44,8 @@ export class RowDecoder {
   }
 
   /** @throws CodedError EVENT_UNREADABLE{offset} when the row is not one the platform wrote; read after it. */
-  decode([offset, type, formatVersion, createdAtUs, source, traceparent, idempotencyKey, payload, metadata]: EventRow): Event {
+  decode([offset, type, formatVersion, createdAtUs, source, traceparent, idempotencyKey, smallPayload, smallMetadata]: EventRow, bodies: BodyRow | undefined): Event {
+    const [, payload, metadata] = bodies ?? [offset, smallPayload, smallMetadata];
     return {
       offset: BigInt(offset),
       type: this.#nameOf(type),

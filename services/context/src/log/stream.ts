@@ -11,7 +11,8 @@ import type { ContextAddress } from "./contract.js";
 import type { Page, PageBounds, Reads } from "./read.js";
 
 /** One page is one message; large enough to amortise it, small enough to keep both ends lean. */
-const pageBounds: PageBounds = { limit: 2_000, maxBytes: 1_048_576, maxScan: 262_144 };
+const maxPage: PageBounds = { limit: 2_000, maxBytes: 1_048_576, maxScan: 262_144 };
+const firstLimit = 500;
 /** A position that moves without a matching event is told after so many offsets or so long. */
 const silentOffsets = 1_000;
 const silentMs = 1_000;
@@ -69,17 +70,21 @@ export async function* streamEvents(parts: StreamParts, { address, after, types 
   const wanted = types.length === 0 ? undefined : new Set(types);
   const report = new Report(parts.nowMs);
   let ahead: Promise<Page> | undefined;
+  // No more events than will fit by their bytes: what is read and does not fit is read again.
+  let limit = firstLimit;
+  const read = (after: number): Promise<Page> => parts.reader.read(address, after, types, { ...maxPage, limit }, signal);
   try {
     let position = after ?? (await parts.heads.confirm(address))?.lastOffset ?? 0;
     for (;;) {
       signal.throwIfAborted();
-      const live = ahead === undefined ? listening.take(position, pageBounds.limit) : undefined;
+      const live = ahead === undefined ? listening.take(position, maxPage.limit) : undefined;
       let page: Page;
       if (live !== undefined) {
-        page = { events: matching(live, wanted), scannedThrough: live.through, isAtHead: live.through >= (listening.head?.lastOffset ?? 0) };
+        page = { events: matching(live, wanted), bytes: 0, scannedThrough: live.through, isAtHead: live.through >= (listening.head?.lastOffset ?? 0) };
       } else {
-        page = await (ahead ?? parts.reader.read(address, position, types, pageBounds, signal));
-        ahead = page.isAtHead ? undefined : parts.reader.read(address, page.scannedThrough, types, pageBounds, signal);
+        page = await (ahead ?? read(position));
+        if (page.bytes > 0) limit = Math.max(16, Math.min(maxPage.limit, Math.ceil((maxPage.maxBytes * page.events.length) / page.bytes)));
+        ahead = page.isAtHead ? undefined : read(page.scannedThrough);
         // It is awaited in the next step, unless the reader leaves before.
         ahead?.catch(() => undefined);
         if (page.scannedThrough === position && (listening.head?.lastOffset ?? 0) > position) await listening.doubt();

@@ -1,0 +1,78 @@
+/** One database of the log with everything that works on it: its connections, what is remembered of it, its write and its read side. */
+import { setTimeout as pause } from "node:timers/promises";
+import { createPool, type Pool } from "@iterate-platform/service/postgres";
+import { partitionOf } from "@iterate-platform/service/ids";
+import type { LogShard } from "./appender.js";
+import { HeadConfirmer, type Heads } from "./confirm.js";
+import type { CommitObserver, ContextAddress, ContextHead } from "./contract.js";
+import { EventTypes } from "./event-types.js";
+import { HeadCache } from "./head-cache.js";
+import { LogWriter, type LogWriterOptions } from "./log-writer.js";
+import { LogReader, type Page, type PageBounds, type Reads } from "./read.js";
+import type { ShardMap } from "./shard-map.js";
+import { PooledSession } from "./sql-session.js";
+import { TypeBlocks } from "./type-blocks.js";
+
+export interface ShardOptions {
+  readonly url: string;
+  readonly maxConnections: number;
+  readonly pooler: "none" | "transaction";
+  /** Contexts held in memory. */
+  readonly maxContexts: number;
+  readonly onCommit: CommitObserver;
+  readonly onFault: LogWriterOptions["onFault"];
+  readonly failpoint: LogWriterOptions["failpoint"];
+  /** This process, in commit rows. */
+  readonly writer: number;
+}
+
+export class Shard implements LogShard {
+  readonly pool: Pool;
+  readonly session: PooledSession;
+  readonly cache: HeadCache;
+  readonly writer: LogWriter;
+  readonly heads: HeadConfirmer;
+  readonly reader: LogReader;
+
+  constructor({ url, maxConnections, pooler, maxContexts, onCommit, onFault, failpoint, writer }: ShardOptions) {
+    this.pool = createPool({ url, applicationName: "context", max: maxConnections, planCacheMode: "force_generic_plan", pooler });
+    this.session = new PooledSession(this.pool);
+    this.cache = new HeadCache({ maxContexts, session: this.session });
+    this.writer = new LogWriter({ pool: this.pool, cache: this.cache, onCommit, writer, nowMs: Date.now, pause: (ms) => pause(ms), failpoint, onFault });
+    this.heads = new HeadConfirmer(this.cache);
+    this.reader = new LogReader({ sql: this.session, heads: this.heads, types: new EventTypes(this.session), blocks: new TypeBlocks(this.session) });
+  }
+
+  /** Resolves when the database answers. @throws CodedError UNAVAILABLE. */
+  async ping(): Promise<void> {
+    await this.session.query({ name: "ping", text: "select 1" }, []);
+  }
+
+  /** Ends appends under way with their answers, then the connections. */
+  async close(): Promise<void> {
+    await this.writer.settled();
+    this.writer.close();
+    await this.pool.end();
+  }
+}
+
+/** Reads of any context, each on the shard that holds it. */
+export class ShardedReads implements Reads, Heads {
+  readonly #shards: ShardMap<Shard>;
+
+  constructor(shards: ShardMap<Shard>) {
+    this.#shards = shards;
+  }
+
+  read(address: ContextAddress, after: number, types: readonly string[], bounds: PageBounds, signal?: AbortSignal): Promise<Page> {
+    return this.#of(address).reader.read(address, after, types, bounds, signal);
+  }
+
+  confirm(address: ContextAddress): Promise<ContextHead | undefined> {
+    return this.#of(address).heads.confirm(address);
+  }
+
+  #of({ owner, path }: ContextAddress): Shard {
+    return this.#shards.of(partitionOf(owner, path));
+  }
+}
