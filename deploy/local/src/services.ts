@@ -97,7 +97,9 @@ export const serviceRows: readonly ServiceRow[] = [
     variables: ({ ports, state }) => ({
       CONTEXT_URL: urlOf(ports.of("context")),
       RUNNER_URL: urlOf(ports.of("runner")),
+      RUNNER_HTTP_URL: urlOf(ports.http("runner")),
       BUNDLER_URL: urlOf(ports.of("bundler")),
+      BUNDLER_HTTP_URL: urlOf(ports.http("bundler")),
       TELEMETRY_URL: urlOf(ports.of("telemetry")),
       PUBLIC_BASE_URL: `http://localhost:${ports.of("public-http")}`,
       PROJECT_BASE: listenOn(ports.of("projects")),
