@@ -50,10 +50,11 @@ function commitText({ hasKeys, hasCore, isClaimed }: CommitShape): string {
   const wanted = `unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
     w(context_id, commit_no, first_offset, last_offset, reserved_through, last_control, runner_epoch, traceparent)
   where (select generation from shard) = $1${hasKeys ? " and not exists (select from found f where f.context_id = w.context_id)" : ""}`;
+  // A claim is of one context, named by value so that one partition is looked at.
   const fence = isClaimed
     ? `update commit c set first_offset = w.first_offset, last_offset = w.last_offset, reserved_through = w.reserved_through,
     last_control = w.last_control, runner_epoch = w.runner_epoch, generation = $1, writer = $2, traceparent = w.traceparent
-  from ${wanted.replace("where", "where c.context_id = w.context_id and c.commit_no = w.commit_no and")}
+  from ${wanted} and c.context_id = ($3::bigint[])[1] and c.commit_no = ($4::bigint[])[1]
   returning c.context_id, c.at`
     : `insert into commit (context_id, commit_no, first_offset, last_offset, reserved_through, last_control, runner_epoch, generation, writer, partition, traceparent)
   select w.context_id, w.commit_no, w.first_offset, w.last_offset, w.reserved_through, w.last_control, w.runner_epoch, $1, $2, w.context_id >> 40, w.traceparent

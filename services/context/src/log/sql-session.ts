@@ -34,14 +34,17 @@ export class LaneSession implements SqlSession {
     return (await this.#connection.query<Row>({ name: statement.name, text: statement.text, rowMode: "array" }, values)).rows;
   }
 
-  /** Runs `work` in a transaction on this connection: committed when it answers true, rolled back otherwise. */
+  /**
+   * Runs `work` in a transaction on this connection: committed when it answers true, rolled back otherwise. After any failure the
+   * connection is given up, so that nothing which follows can see, or believe, what was never committed.
+   */
   async transaction(work: () => Promise<boolean>): Promise<void> {
-    await this.query(begin, []);
-    let isCommitted = false;
     try {
-      isCommitted = await work();
-    } finally {
-      await this.query(isCommitted ? commit : rollback, []);
+      await this.query(begin, []);
+      await this.query((await work()) ? commit : rollback, []);
+    } catch (error) {
+      this.drop();
+      throw error;
     }
   }
 
@@ -57,9 +60,9 @@ export class LaneSession implements SqlSession {
   }
 }
 
-const begin: Statement = { name: "begin", text: "begin" };
-const commit: Statement = { name: "commit", text: "commit" };
-const rollback: Statement = { name: "rollback", text: "rollback" };
+const begin: Statement = { name: "transaction_begin", text: "begin" };
+const commit: Statement = { name: "transaction_commit", text: "commit" };
+const rollback: Statement = { name: "transaction_rollback", text: "rollback" };
 
 function count({ name }: Statement): void {
   statementCounts.set(name, (statementCounts.get(name) ?? 0) + 1);
