@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { codedError } from "../lib/index.js";
 import { MemoryDeployment } from "../node/memory-deployment.fixture.js";
 import { eventLine, printable, table } from "./output.js";
 import { reconnectLadderMs } from "./follow.js";
@@ -161,6 +162,35 @@ describe("events", () => {
     expect(await never.exitCode).toBe(4);
     expect(never.pauses).toEqual([]);
     await deployment.start();
+  });
+
+  it("lets a slow reader take its frame before it goes on, so that nothing is printed twice", async () => {
+    await deployment.append("acme", "/", { type: "t", payload: 1 }, { type: "t", payload: 2 }, { type: "t", payload: 3 });
+    const slow = Promise.withResolvers<void>();
+    const printed: number[] = [];
+    const print = async (text: string): Promise<void> => {
+      printed.push((JSON.parse(text) as { offset: number }).offset);
+      if (printed.length === 1) await slow.promise;
+    };
+    const tail = start("events tail --project acme --after 0 --json", { print });
+    await until(() => printed.length === 1);
+    deployment.cut();
+    await until(() => deployment.connections === 0);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(tail.pauses).toEqual([]);
+    slow.resolve();
+    await until(() => printed.length === 3);
+    tail.interrupt();
+    expect(await tail.exitCode).toBe(0);
+    expect(printed).toEqual([1, 2, 3]);
+  });
+
+  it("ends when the platform ends the subscription for good", async () => {
+    const tail = start("events tail --project acme");
+    await until(() => deployment.subscriptions === 1);
+    for (const end of deployment.endings) end(codedError("FORBIDDEN", "the token was revoked"));
+    expect(await tail.exitCode).toBe(3);
+    expect([tail.err, tail.pauses]).toEqual(["error: the token was revoked (FORBIDDEN)\n", []]);
   });
 
   it("does not try again what cannot succeed", async () => {

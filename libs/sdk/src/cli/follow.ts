@@ -52,10 +52,11 @@ async function followOnce({ connect, project, context, types, onEvents, signal }
   const interrupted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   using connection = await unlessInterrupted(connect(), interrupted);
   if (connection === undefined) return;
-  const onFrame = async ({ events, scannedThroughOffset }: EventsFrame): Promise<void> => {
+  let delivering: Promise<void> = Promise.resolve();
+  const onFrame = (frame: EventsFrame): Promise<void> => (delivering = deliver(frame));
+  const deliver = async ({ events, scannedThroughOffset }: EventsFrame): Promise<void> => {
     if (signal.aborted) return;
-    const fresh = events.filter(({ offset }) => offset > (place.afterOffset ?? 0));
-    if (fresh.length > 0) await onEvents(fresh);
+    if (events.length > 0) await onEvents(events);
     place.afterOffset = scannedThroughOffset;
     place.failures = 0;
   };
@@ -64,7 +65,12 @@ async function followOnce({ connect, project, context, types, onEvents, signal }
     .cd(context)
     .subscribe({ onEvents: onFrame, ...(place.afterOffset === undefined ? {} : { afterOffset: place.afterOffset }), ...(types === undefined ? {} : { types }) });
   place.hasFollowed = true;
-  await Promise.race([subscription.closed(), interrupted]);
+  try {
+    await Promise.race([subscription.closed(), interrupted]);
+  } finally {
+    // The next connection starts behind the frame that a slow reader is still taking.
+    if (!signal.aborted) await delivering;
+  }
 }
 
 /** The connection, or nothing when the person does not wait for it; it is then closed as soon as it is there. */

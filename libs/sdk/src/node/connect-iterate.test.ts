@@ -149,5 +149,6 @@ describe("SocketTransport", () => {
     deployment.freeze();
     await expect(receiving).rejects.toMatchObject({ code: "UNAVAILABLE", message: expect.stringContaining("the connection to the peer was lost") as string });
     expect((await transport.closed).code).toBe("UNAVAILABLE");
+    await expect(transport.receive()).rejects.toMatchObject({ code: "UNAVAILABLE" });
   });
 });

@@ -38,6 +38,8 @@ export class MemoryDeployment {
   readonly listeners = new Set<() => void>();
   /** Subscriptions not yet disposed. */
   subscriptions = 0;
+  /** Ends all subscriptions with the error. */
+  readonly endings = new Set<(error: Error) => void>();
   #server: Server | null = null;
   #sockets: WebSocketServer | null = null;
   #port = 0;
@@ -231,8 +233,10 @@ class Subscription extends RpcTarget implements SubscriptionApi {
         }, reject);
     };
     deployment.listeners.add(go);
+    deployment.endings.add(reject);
     this.#closed = promise.finally(() => {
       deployment.listeners.delete(go);
+      deployment.endings.delete(reject);
       deployment.subscriptions -= 1;
       callback[Symbol.dispose]();
     });
