@@ -7,7 +7,9 @@ import { failpoint } from "@iterate-platform/service/failpoints";
 import type { Log } from "@iterate-platform/service/log";
 import type { Queryable } from "@iterate-platform/service/postgres";
 import { toStreamEvent } from "@iterate-platform/service/stream-event";
+import { currentTraceparent, linksFrom, withNewRoot } from "@iterate-platform/service/tracing";
 import type { ExecutionClaims } from "@iterate-platform/service/trust";
+import type { Span } from "@opentelemetry/api";
 import { codedError } from "iterate/lib";
 import { maxStateBytes, type CheckpointAnswer } from "iterate/stream/processor";
 import { assertEmits } from "../itx/wall.js";
@@ -41,6 +43,8 @@ export interface AttemptsParts {
   readonly random: () => number;
   readonly report: Log;
   readonly times?: AttemptTimes;
+  /** Told of every attempt that ended. */
+  readonly observe?: (outcome: AttemptOutcome["kind"] | Setback["kind"], events: number, ms: number) => void;
   /** Most batches of one subscription whose background work goes on. */
   readonly maxBackground?: number;
 }
@@ -61,6 +65,8 @@ export type AttemptOutcome =
 
 /** Tokens outlive the work they are made for by this much. */
 const tokenGraceS = 60;
+/** Appends a delivery's span links to. */
+const maxLinks = 32;
 /** Owed events are sent within the life of a token made for them. */
 const sendTokenS = 300;
 
@@ -79,6 +85,17 @@ export class Attempts {
    * @throws RowChanged when the row was overtaken; UNAVAILABLE when the database did not answer, and then it may be committed.
    */
   async run(attempt: Attempt): Promise<AttemptOutcome> {
+    const { row, page, lease } = attempt;
+    const attributes = { owner: row.owner, contextPath: row.path, subscription: row.name, events: page.events.length, partition: lease.partition, epoch: Number(lease.epoch) };
+    const links = linksFrom(new Set(page.events.slice(0, maxLinks).map(({ traceparent }) => traceparent)));
+    // A delivery is no part of the append that caused it: it may come much later, again, and for many appends at once.
+    const startedAt = performance.now();
+    const outcome = await withNewRoot("deliver", { kind: "consumer", links, attributes }, (span) => this.#run(attempt, span));
+    this.#parts.observe?.(outcome.kind === "setback" ? outcome.setback.kind : outcome.kind, page.events.length, performance.now() - startedAt);
+    return outcome;
+  }
+
+  async #run(attempt: Attempt, span: Span): Promise<AttemptOutcome> {
     const { row, page, target, lease } = attempt;
     await this.#roomForBackground(row.id, lease.signal);
     let host: BatchHost;
@@ -100,6 +117,7 @@ export class Attempts {
     } catch (error) {
       await run.cancel(error);
       lease.signal.throwIfAborted();
+      span.setAttribute("error.type", attemptFailure(error).code);
       return { kind: "setback", setback: setbackOfRun(error, row.charge.suspect) };
     }
     try {
@@ -159,14 +177,14 @@ export class Attempts {
       quarantine: row.charge.suspect,
       deadlineMs: this.#times.invocationMs,
     };
-    return new BatchRun(host, batch, { claims, mint: this.#parts.mint, traceparent: attribution.traceparent, checkpointMs: this.#times.checkpointMs, signal: lease.signal });
+    return new BatchRun(host, batch, { claims, mint: this.#parts.mint, traceparent: attribution.traceparent, checkpointMs: host.checkpointMs ?? this.#times.checkpointMs, signal: lease.signal });
   }
 
   /** Code that runs because of an event is one reaction deeper than it. */
   #attribution(events: readonly Event[]): Attribution {
     const of = attributionOf(events);
     const chain = of.cause.chain === "" ? `${new Date(this.#parts.nowMs()).toISOString()} with delivery ~${Math.floor(this.#parts.random() * 2 ** 52).toString(36)}` : of.cause.chain;
-    return { ...of, cause: { chain, depth: of.cause.depth + 1 } };
+    return { ...of, cause: { chain, depth: of.cause.depth + 1 }, traceparent: currentTraceparent() || of.traceparent };
   }
 
   /** What the batch emits, checked before any of it is kept. */

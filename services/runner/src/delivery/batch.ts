@@ -43,6 +43,8 @@ export interface BatchHost {
   readonly code: string;
   /** True when what it emits and appends is the platform's own. */
   readonly isPlatform: boolean;
+  /** Milliseconds until the checkpoint, when it may take longer than usual. */
+  readonly checkpointMs?: number;
   /**
    * `checkpoint`, then `settled`; leaving the loop cancels. Throws what the code or its process failed with; `data.killed` and
    * `data.alone` tell of a process that was ended.

@@ -174,7 +174,7 @@ export function commitBatch(fence: Fence, commit: BatchCommit): Statement {
 }
 
 export interface SetbackCommit {
-  readonly status: "retrying" | "dangling" | "halted";
+  readonly status: DeliveryStatus;
   readonly charge: Charge;
   /** Null when nothing is due: the row halts. */
   readonly dueInMs: number | null;
@@ -212,15 +212,15 @@ export function commitSetback(fence: Fence, commit: SetbackCommit): Statement {
   };
 }
 
-/** Ends a wait for something that was away: nothing is due any more. A halted row stays halted and keeps its error. */
+/** Ends a wait for something that was away: nothing is due any more. A halted or removed row stays so and keeps its error. */
 export function endWait(fence: Fence): Statement {
   return {
     name: "end_wait",
     text: `
       update delivery set due_at = null, epoch = $2, version = version + 1,
-        status = case status when 'halted' then 'halted' else 'active' end,
-        error_code = case status when 'halted' then error_code end,
-        error_message = case status when 'halted' then error_message end
+        status = case when status in ('halted', 'removed') then status else 'active' end,
+        error_code = case when status in ('halted', 'removed') then error_code end,
+        error_message = case when status in ('halted', 'removed') then error_message end
       ${fenced} returning version, behind_through`,
     values: fenceValues(fence),
   };

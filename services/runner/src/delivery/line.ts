@@ -172,11 +172,11 @@ export class SubscriptionLine {
   async #work(): Promise<number | null> {
     while (!this.#isOver) {
       if (this.#mustReload) await this.#reload();
-      if (this.#isOver || this.#row.status === "removed") return null;
+      if (this.#isOver) return null;
       const dueInMs = this.#dueAtMs === null ? 0 : this.#dueAtMs - this.#parts.monotonicMs();
       if (dueInMs > 0) return dueInMs;
       if (this.#mayOwe && !(await this.#sendOwed())) continue;
-      if (this.#row.status === "halted" || this.#isAtHead()) return await this.#rest();
+      if (this.#hasStopped || this.#isAtHead) return await this.#rest();
       const paceMs = this.#pace.take(this.#parts.monotonicMs());
       if (paceMs > 0) return paceMs;
       await this.#deliverNext();
@@ -184,14 +184,19 @@ export class SubscriptionLine {
     return null;
   }
 
-  #isAtHead(): boolean {
+  get #isAtHead(): boolean {
     return this.#cursor >= this.#headOf() && this.#row.caughtUp;
+  }
+
+  /** Nothing is delivered any more; what is owed to the log is sent all the same. */
+  get #hasStopped(): boolean {
+    return this.#row.status === "halted" || this.#row.status === "removed";
   }
 
   /** Nothing to deliver: nothing may be due either, and a cursor that moved is stored sooner or later. */
   async #rest(): Promise<number | null> {
-    if (this.#row.dueInMs !== null) await this.#write(endWait(this.#fence()), { status: this.#row.status === "halted" ? "halted" : "active", dueInMs: null });
-    if (this.#movedSinceMs === null || this.#row.status === "halted") return null;
+    if (this.#row.dueInMs !== null) await this.#write(endWait(this.#fence()), { status: this.#hasStopped ? this.#row.status : "active", dueInMs: null });
+    if (this.#movedSinceMs === null || this.#hasStopped) return null;
     const { offsets, ms } = this.#parts.rules.store;
     const leftMs = this.#movedSinceMs + ms - this.#parts.monotonicMs();
     if (leftMs > 0 && this.#cursor - this.#row.cursor < offsets) return leftMs;
@@ -295,7 +300,7 @@ export class SubscriptionLine {
       return this.#committed(skipped, false);
     }
     if (verdict.kind === "retry") {
-      const status = row.status === "halted" ? "halted" : verdict.status;
+      const status = this.#hasStopped ? row.status : verdict.status;
       const statement = commitSetback(this.#fence(), { status, charge: verdict.charge, dueInMs: verdict.delayMs, error, owed: [] });
       await this.#write(statement, { status, charge: verdict.charge, dueInMs: verdict.delayMs });
       return;

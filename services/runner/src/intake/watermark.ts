@@ -31,6 +31,11 @@ export class Watermark {
     return this.#position;
   }
 
+  /** Where the feed has been read to: the newest page noted, else where the watermark stands. */
+  get noted(): string {
+    return this.#pages.at(-1)?.position ?? this.#position;
+  }
+
   /** Pages noted and not yet passed. */
   get pending(): number {
     return this.#pages.length;

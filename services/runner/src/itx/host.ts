@@ -12,7 +12,7 @@ import type { ContextLog } from "../log/contract.js";
 import { eventInputs, facetName, none, readArgs, waitArgs, waitUntilArgs } from "./arguments.js";
 import type { ProjectNames } from "./project-names.js";
 import { assertCodeMayWrite } from "./wall.js";
-import { InvocationWriter } from "./writer.js";
+import { InvocationWriter, type DeliveryInHand } from "./writer.js";
 
 /** Most calls of one invocation; beyond it every call is refused. */
 export const maxHostCalls = 10_000;
@@ -27,9 +27,8 @@ export interface ItxHostParts {
 /** Whose code runs, and for what. */
 export interface ItxInvocation {
   readonly scope: ExecutionScope;
-  /** Names the work in keys: the subscription, or `fetch`. */
-  readonly subscription: string;
-  readonly after: number;
+  /** The delivery in hand; null for a request. */
+  readonly delivery: DeliveryInHand | null;
   /** Takes what the code logs. */
   readonly record?: NonNullable<IsolateHost["log"]>;
 }

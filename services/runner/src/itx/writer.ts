@@ -1,6 +1,6 @@
 /**
- * Appends and reads of one invocation. Every append has a key, its author's or one made from what is being handled, so a repeated
- * delivery repeats no write; events come back as the log stored them.
+ * Appends and reads of one invocation. Every append made while handling a delivery has a key, its author's or one made from what is
+ * being handled, so a repeated delivery repeats no write; events come back as the log stored them.
  */
 import type { EventInput, EventsPage, ReadEventsArgs, StreamEvent } from "iterate/api";
 import { toProtoEventInput, toStreamEvent } from "@iterate-platform/service/stream-event";
@@ -12,8 +12,13 @@ import { appendKey } from "./append-key.js";
 export interface WriterParts {
   readonly log: ContextLog;
   readonly scope: ExecutionScope;
-  /** Subscription in hand, and the offset after which its batch began. */
+  /** The delivery in hand; null when there is none that could be repeated. */
+  readonly delivery: DeliveryInHand | null;
+}
+
+export interface DeliveryInHand {
   readonly subscription: string;
+  /** Offset after which its batch began. */
   readonly after: number;
 }
 
@@ -24,10 +29,10 @@ export class InvocationWriter {
     this.#parts = parts;
   }
 
-  /** Commits all events or none at the context of `path`. Throws as the log does. Repeating it changes nothing. */
+  /** Commits all events or none at the context of `path`. Throws as the log does. Repeating a keyed one changes nothing. */
   async append(path: string, events: readonly EventInput[]): Promise<StreamEvent[]> {
     if (events.length === 0) return [];
-    const keyed = events.map((event) => ({ ...event, idempotencyKey: event.idempotencyKey ?? this.#key(path, event) }));
+    const keyed = events.map((event) => this.#keyed(path, event));
     const address = { owner: this.#parts.scope.claims.owner, path };
     const receipts = await this.#parts.log.append(address, keyed.map(toProtoEventInput), await this.#scope());
     return await Promise.all(keyed.map((event, index) => this.#stored(path, event, receipts[index])));
@@ -38,10 +43,11 @@ export class InvocationWriter {
     return { events: page.events.map((event) => toStreamEvent(event, path)), scannedThroughOffset: page.scannedThrough, atHead: page.atHead };
   }
 
-  #key(path: string, event: EventInput): string {
-    const { subscription, scope, after } = this.#parts;
-    const offset = event.source?.processor?.whileProcessing?.offset ?? after;
-    return appendKey({ subscription, path: scope.claims.context, offset }, path, event);
+  #keyed(path: string, event: EventInput): EventInput {
+    const { delivery, scope } = this.#parts;
+    if (event.idempotencyKey !== undefined || delivery === null) return event;
+    const offset = event.source?.processor?.whileProcessing?.offset ?? delivery.after;
+    return { ...event, idempotencyKey: appendKey({ subscription: delivery.subscription, path: scope.claims.context, offset }, path, event) };
   }
 
   async #scope() {

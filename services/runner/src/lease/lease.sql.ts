@@ -58,3 +58,8 @@ export function releaseLeases(pod: string, partitions: readonly number[], epochs
 export function removePod(pod: string): Statement {
   return { text: `delete from pod where id = $1 or expires_at < clock_timestamp() - interval '1 hour'`, values: [pod] };
 }
+
+/** The epoch of a partition's newest owner. */
+export function leaseEpoch(partition: number): Statement {
+  return { name: "lease_epoch", text: `select epoch from partition_lease where partition = $1`, values: [partition] };
+}

@@ -17,6 +17,8 @@ export interface NativeEnvironment extends ContextKey {
 export interface NativeProcessor {
   /** Whether the processor may be hosted in this context. */
   isHostedIn(context: ContextKey): boolean;
+  /** Milliseconds until its checkpoint. */
+  readonly checkpointMs: number;
   create(environment: NativeEnvironment): StreamProcessor;
 }
 
@@ -34,12 +36,12 @@ export class NativeHosts implements NativeProcessors {
   host(name: string, context: ContextKey): BatchHost | undefined {
     const processor = this.#processors.get(name);
     if (processor === undefined || !processor.isHostedIn(context)) return undefined;
-    return { code: `builtin:${name}`, isPlatform: true, run: (batch, scope) => this.#run(processor, batch, scope) };
+    return { code: `builtin:${name}`, isPlatform: true, checkpointMs: processor.checkpointMs, run: (batch, scope) => this.#run(processor, batch, scope) };
   }
 
   #run(native: NativeProcessor, batch: Batch, scope: ExecutionScope) {
     const { owner, path, name } = batch;
-    const writer = new InvocationWriter({ log: this.#log, scope, subscription: name, after: batch.range.after });
+    const writer = new InvocationWriter({ log: this.#log, scope, delivery: { subscription: name, after: batch.range.after } });
     const engine = new ProcessorEngine(native.create({ owner, path, scope, writer }), {
       stream: { append: (events) => writer.append(path, events), readEvents: (args) => writer.readEvents(path, args) },
       // The caller holds the checkpoint and commits the one that is answered.
