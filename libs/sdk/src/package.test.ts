@@ -3,7 +3,9 @@ import { readFileSync } from "node:fs";
 import { build } from "esbuild";
 import { describe, expect, it } from "vitest";
 
-const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { exports: Record<string, unknown> };
+const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+  exports: Record<string, unknown>;
+};
 
 /** Values; types are checked where they are used. A change here is a change of the public API. */
 const exported: Record<string, readonly string[]> = {
@@ -54,19 +56,24 @@ describe("the exports map", () => {
     expect(Object.keys(module).sort()).toEqual([...names].sort());
   });
 
-  it.each(Object.keys(manifest.exports).filter((subpath) => subpath !== "./node"))("%s loads where there is no Node", async (subpath) => {
-    const { metafile } = await build({
-      stdin: { contents: `export * from "iterate/${subpath.slice(2)}";`, resolveDir: import.meta.dirname },
-      bundle: true,
-      format: "esm",
-      platform: "browser",
-      conditions: ["iterate-source"],
-      external: ["node:*"],
-      write: false,
-      metafile: true,
-    });
-    const external = Object.values(metafile.inputs).flatMap(({ imports }) => imports.filter((entry) => entry.external === true).map(({ path }) => path));
-    expect(external).toEqual([]);
-    expect(Object.keys(metafile.inputs).filter((path) => /node_modules\/(ws|commander)\//.test(path))).toEqual([]);
-  });
+  it.each(Object.keys(manifest.exports).filter((subpath) => subpath !== "./node"))(
+    "%s loads where there is no Node",
+    async (subpath) => {
+      const { metafile } = await build({
+        stdin: { contents: `export * from "iterate/${subpath.slice(2)}";`, resolveDir: import.meta.dirname },
+        bundle: true,
+        format: "esm",
+        platform: "browser",
+        conditions: ["iterate-source"],
+        external: ["node:*"],
+        write: false,
+        metafile: true,
+      });
+      const external = Object.values(metafile.inputs).flatMap(({ imports }) =>
+        imports.filter((entry) => entry.external === true).map(({ path }) => path),
+      );
+      expect(external).toEqual([]);
+      expect(Object.keys(metafile.inputs).filter((path) => /node_modules\/(ws|commander)\//.test(path))).toEqual([]);
+    },
+  );
 });

@@ -34,5 +34,9 @@ it("holds TypeScript that compiles", () => {
     return code === undefined ? getSourceFile(path, ...rest) : ts.createSourceFile(path, code, ts.ScriptTarget.ES2024);
   };
   const diagnostics = ts.getPreEmitDiagnostics(ts.createProgram([...sources.keys()], options, host));
-  expect(diagnostics.map(({ messageText, file, start }) => `${file?.fileName}:${start} ${ts.flattenDiagnosticMessageText(messageText, "\n")}`)).toEqual([]);
+  expect(
+    diagnostics.map(
+      ({ messageText, file, start }) => `${file?.fileName}:${start} ${ts.flattenDiagnosticMessageText(messageText, "\n")}`,
+    ),
+  ).toEqual([]);
 });

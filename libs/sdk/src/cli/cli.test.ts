@@ -35,7 +35,12 @@ interface Run {
 
 function start(line: string | readonly string[], overrides: Partial<Surroundings> = {}): Run {
   const interruption = new AbortController();
-  const run: { -readonly [Key in keyof Run]?: Run[Key] } & { out: string; err: string; pauses: number[] } = { out: "", err: "", pauses: [], interrupt: () => interruption.abort() };
+  const run: { -readonly [Key in keyof Run]?: Run[Key] } & { out: string; err: string; pauses: number[] } = {
+    out: "",
+    err: "",
+    pauses: [],
+    interrupt: () => interruption.abort(),
+  };
   run.exitCode = runCommandLine(typeof line === "string" ? line.split(" ") : line, "1.2.3", {
     env: { ITERATE_BASE_URL: deployment.baseUrl, ITERATE_ADMIN_TOKEN: deployment.secret },
     cwd: folder,
@@ -68,7 +73,9 @@ describe("projects", () => {
   it("creates one and says where it answers", async () => {
     const { exitCode, out } = await iterate("projects create acme --template triage");
     expect(exitCode).toBe(0);
-    expect(out).toBe(`created acme (prj_acme)\npages  http://acme.test/\ngit    ${deployment.baseUrl}/git/acme/config.git?triage\n`);
+    expect(out).toBe(
+      `created acme (prj_acme)\npages  http://acme.test/\ngit    ${deployment.baseUrl}/git/acme/config.git?triage\n`,
+    );
   });
 
   it("lists all of them, over pages, for people and for programs", async () => {
@@ -85,10 +92,33 @@ describe("events", () => {
   beforeEach(acme);
 
   it("appends a payload from the line or from standard input, with key and metadata", async () => {
-    expect(await iterate("events append order/placed --project acme")).toMatchObject({ exitCode: 0, out: "     1  2000-01-01T00:00:01.000Z  order/placed\n" });
-    const args = ["events", "append", "order/placed", '{"n":1}', "--project", "acme", "--context", "/orders", "--key", "k1", "--metadata", "[2]", "--json"];
+    expect(await iterate("events append order/placed --project acme")).toMatchObject({
+      exitCode: 0,
+      out: "     1  2000-01-01T00:00:01.000Z  order/placed\n",
+    });
+    const args = [
+      "events",
+      "append",
+      "order/placed",
+      '{"n":1}',
+      "--project",
+      "acme",
+      "--context",
+      "/orders",
+      "--key",
+      "k1",
+      "--metadata",
+      "[2]",
+      "--json",
+    ];
     const first = await iterate(args);
-    expect(JSON.parse(first.out)).toMatchObject({ offset: 1, path: "/orders", payload: { n: 1 }, metadata: [2], idempotencyKey: "k1" });
+    expect(JSON.parse(first.out)).toMatchObject({
+      offset: 1,
+      path: "/orders",
+      payload: { n: 1 },
+      metadata: [2],
+      idempotencyKey: "k1",
+    });
     expect((await iterate(args)).out).toBe(first.out);
     expect((await iterate("events append order/placed - --project acme")).out).toContain('{"from":"input"}');
   });
@@ -105,18 +135,30 @@ describe("events", () => {
   });
 
   it("reads up to a limit and says how to go on", async () => {
-    await deployment.append("acme", "/", ...Array.from({ length: 5 }, (_, n) => ({ type: n % 2 === 0 ? "even" : "odd", payload: n })));
+    await deployment.append(
+      "acme",
+      "/",
+      ...Array.from({ length: 5 }, (_, n) => ({ type: n % 2 === 0 ? "even" : "odd", payload: n })),
+    );
     const read = await iterate("events read --project acme --limit 3");
     expect(read.out.split("\n").map((line) => line.trim().split("  ")[0])).toEqual(["1", "2", "3", ""]);
     expect(read.err).toBe("more events follow; go on with --after 3\n");
     const rest = await iterate("events read --project acme --after 3 --type even --type odd --json");
-    expect(rest.out.trim().split("\n").map((line) => (JSON.parse(line) as { offset: number }).offset)).toEqual([4, 5]);
+    expect(
+      rest.out
+        .trim()
+        .split("\n")
+        .map((line) => (JSON.parse(line) as { offset: number }).offset),
+    ).toEqual([4, 5]);
     expect(rest.err).toBe("");
     expect((await iterate("events read --project acme --type even")).out.trim().split("\n")).toHaveLength(3);
   });
 
   it.each(["--limit 0", "--limit 1e3", "--after -1", "--after x", "--after 1.5"])("refuses %s", async (flag) => {
-    expect(await iterate(`events read --project acme ${flag}`)).toMatchObject({ exitCode: 2, err: expect.stringContaining("must be a whole number") as string });
+    expect(await iterate(`events read --project acme ${flag}`)).toMatchObject({
+      exitCode: 2,
+      err: expect.stringContaining("must be a whole number") as string,
+    });
   });
 
   it("tails from the head, and ends with 0 when interrupted", async () => {
@@ -134,7 +176,12 @@ describe("events", () => {
   it("goes on after a lost connection where it was, without gap or repetition", async () => {
     await deployment.append("acme", "/", { type: "t", payload: 1 }, { type: "t", payload: 2 });
     const tail = start("events tail --project acme --after 1 --json");
-    const offsets = () => tail.out.trim().split("\n").filter(Boolean).map((line) => (JSON.parse(line) as { offset: number }).offset);
+    const offsets = () =>
+      tail.out
+        .trim()
+        .split("\n")
+        .filter(Boolean)
+        .map((line) => (JSON.parse(line) as { offset: number }).offset);
     await until(() => offsets().length === 1);
     await deployment.stop();
     await deployment.append("acme", "/", { type: "t", payload: 3 });
@@ -205,7 +252,9 @@ describe("webhooks", () => {
 
   it("prints the secret once, when it is made", async () => {
     const { out } = await iterate("webhooks create --project acme --provider github");
-    expect(out).toBe("url           http://hooks.test/main\nsecret        made-for-you-0000\ncontent type  application/json\ncontext       /integrations/github/main\ngive url and secret to github\n");
+    expect(out).toBe(
+      "url           http://hooks.test/main\nsecret        made-for-you-0000\ncontent type  application/json\ncontext       /integrations/github/main\ngive url and secret to github\n",
+    );
     const list = await iterate("webhooks list --project acme");
     expect(list.out).toContain("github    main  /integrations/github/main  http://hooks.test/main");
     expect(list.out).not.toContain("made-for-you");
@@ -215,8 +264,12 @@ describe("webhooks", () => {
     writeFileSync(join(folder, "secret"), "my-own-secret-0123\n");
     const { out } = await iterate("webhooks create --project acme --provider github --name a --secret-file secret");
     expect(out).not.toContain("my-own-secret");
-    expect(JSON.parse((await iterate("webhooks create --project acme --provider github --name b --secret-file - --json")).out)).toMatchObject({ name: "b", secret: '{"from":"input"}' });
-    expect(await iterate("webhooks create --project acme --provider github --name c --secret-file missing")).toMatchObject({ exitCode: 2 });
+    expect(
+      JSON.parse((await iterate("webhooks create --project acme --provider github --name b --secret-file - --json")).out),
+    ).toMatchObject({ name: "b", secret: '{"from":"input"}' });
+    expect(await iterate("webhooks create --project acme --provider github --name c --secret-file missing")).toMatchObject({
+      exitCode: 2,
+    });
   });
 });
 
@@ -243,21 +296,33 @@ describe("exit codes", () => {
 
   it("1 for what the platform refuses, with its code, and as JSON when asked", async () => {
     await acme();
-    expect(await iterate("projects create acme")).toEqual({ exitCode: 1, out: "", err: 'error: the slug "acme" is taken (PROJECT_NAME_TAKEN)\nhint: `iterate projects list` shows the names in use\n' });
+    expect(await iterate("projects create acme")).toEqual({
+      exitCode: 1,
+      out: "",
+      err: 'error: the slug "acme" is taken (PROJECT_NAME_TAKEN)\nhint: `iterate projects list` shows the names in use\n',
+    });
     const { err } = await iterate("projects create acme --json");
-    expect(JSON.parse(err)).toEqual({ error: { code: "PROJECT_NAME_TAKEN", message: 'the slug "acme" is taken', data: { slug: "acme" } } });
+    expect(JSON.parse(err)).toEqual({
+      error: { code: "PROJECT_NAME_TAKEN", message: 'the slug "acme" is taken', data: { slug: "acme" } },
+    });
   });
 
   it("3 for a wrong token and for none, never showing it", async () => {
     const wrong = await iterate("projects list", { env: { ITERATE_BASE_URL: deployment.baseUrl, ITERATE_ADMIN_TOKEN: "hunter2" } });
     expect(wrong).toMatchObject({ exitCode: 3, err: expect.stringContaining("INVALID_CREDENTIALS") as string });
     expect(wrong.err).not.toContain("hunter2");
-    expect(await iterate("projects list", { env: {}, cwd: "/" })).toMatchObject({ exitCode: 3, err: expect.stringContaining("set ITERATE_ADMIN_TOKEN") as string });
+    expect(await iterate("projects list", { env: {}, cwd: "/" })).toMatchObject({
+      exitCode: 3,
+      err: expect.stringContaining("set ITERATE_ADMIN_TOKEN") as string,
+    });
   });
 
   it("4 when nothing answers", async () => {
     await deployment.stop();
-    expect(await iterate("projects list")).toMatchObject({ exitCode: 4, err: expect.stringMatching(/ECONNREFUSED.*is the platform running there\?.*\nhint: --base-url/) as string });
+    expect(await iterate("projects list")).toMatchObject({
+      exitCode: 4,
+      err: expect.stringMatching(/ECONNREFUSED.*is the platform running there\?.*\nhint: --base-url/) as string,
+    });
     await deployment.start();
   });
 });
@@ -273,9 +338,19 @@ describe("the token", () => {
     writeFileSync(stackToken, `${deployment.secret}\n`);
     expect((await iterate("projects list", { env, cwd: inside })).exitCode).toBe(0);
     expect((await iterate("projects list", { env: { ...env, ITERATE_ADMIN_TOKEN: "wrong" }, cwd: inside })).exitCode).toBe(3);
-    expect((await iterate("projects list --token-file ../../.iterate/admin-token", { env: { ...env, ITERATE_ADMIN_TOKEN: "wrong" }, cwd: inside })).exitCode).toBe(0);
+    expect(
+      (
+        await iterate("projects list --token-file ../../.iterate/admin-token", {
+          env: { ...env, ITERATE_ADMIN_TOKEN: "wrong" },
+          cwd: inside,
+        })
+      ).exitCode,
+    ).toBe(0);
     writeFileSync(stackToken, "\n");
-    expect(await iterate(`projects list --token-file ${stackToken}`, { env })).toMatchObject({ exitCode: 2, err: expect.stringContaining("is empty") as string });
+    expect(await iterate(`projects list --token-file ${stackToken}`, { env })).toMatchObject({
+      exitCode: 2,
+      err: expect.stringContaining("is empty") as string,
+    });
   });
 });
 
@@ -292,7 +367,15 @@ describe("output", () => {
   });
 
   it("lines columns up", () => {
-    expect(table(["A", "LONG"], [["one", "two"], ["a\nb", "c"]])).toBe("A         LONG\none       two\na\\u000ab  c\n");
+    expect(
+      table(
+        ["A", "LONG"],
+        [
+          ["one", "two"],
+          ["a\nb", "c"],
+        ],
+      ),
+    ).toBe("A         LONG\none       two\na\\u000ab  c\n");
   });
 });
 

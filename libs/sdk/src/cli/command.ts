@@ -21,7 +21,9 @@ export function withCommonFlags(command: Command): Command {
 }
 
 export function withContextFlags(command: Command): Command {
-  return withCommonFlags(command.requiredOption("--project <slug>", "slug or id of the project").option("--context <path>", "path of the context", "/"));
+  return withCommonFlags(
+    command.requiredOption("--project <slug>", "slug or id of the project").option("--context <path>", "path of the context", "/"),
+  );
 }
 
 export function connect(flags: ConnectionFlags, surroundings: Surroundings): Promise<IterateConnection> {

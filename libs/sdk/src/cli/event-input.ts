@@ -8,7 +8,8 @@ const isDropped = (key: string): boolean => key in Object.prototype || key === "
 export function parseJson(what: string, text: string): unknown {
   try {
     return JSON.parse(text, (key, value: unknown) => {
-      if (isDropped(key)) throw new UsageError(`${what} holds the key ${JSON.stringify(key)}, which the session protocol cannot carry; rename it`);
+      if (isDropped(key))
+        throw new UsageError(`${what} holds the key ${JSON.stringify(key)}, which the session protocol cannot carry; rename it`);
       return value;
     });
   } catch (thrown) {
@@ -20,6 +21,7 @@ export function parseJson(what: string, text: string): unknown {
 /** A whole number of at least `least`. */
 export function parseCount(what: string, text: string, least: number): number {
   const value = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least) throw new UsageError(`${what} must be a whole number of at least ${least}, not ${JSON.stringify(text)}`);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least)
+    throw new UsageError(`${what} must be a whole number of at least ${least}, not ${JSON.stringify(text)}`);
   return value;
 }

@@ -54,7 +54,7 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
       let afterOffset = flags.after === undefined ? 0 : parseCount("--after", flags.after, 0);
       using connection = await connect(flags, surroundings);
       using context = await connection.session.projects.get(flags.project).cd(flags.context);
-      for (let atHead = false; left > 0 && !atHead; ) {
+      for (let atHead = false; left > 0 && !atHead;) {
         const page: EventsPage = await context.readEvents({ afterOffset, limit: Math.min(left, maxPage), ...typesOf(flags) });
         await printAll(flags, page.events);
         left -= page.events.length;
@@ -74,7 +74,8 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
         ...(flags.after === undefined ? {} : { afterOffset: parseCount("--after", flags.after, 0) }),
         ...typesOf(flags),
         onEvents: (all) => printAll(flags, all),
-        onLost: ({ message }, waitMs, afterOffset) => note(`${message}; trying in ${waitMs / 1000} s${afterOffset === undefined ? "" : `, after offset ${afterOffset}`}\n`),
+        onLost: ({ message }, waitMs, afterOffset) =>
+          note(`${message}; trying in ${waitMs / 1000} s${afterOffset === undefined ? "" : `, after offset ${afterOffset}`}\n`),
         pause: surroundings.pause,
         signal: surroundings.interruption(),
       });

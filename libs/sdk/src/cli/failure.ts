@@ -30,15 +30,22 @@ export function failureOf(thrown: unknown, asJson: boolean): Failure {
   }
   if (thrown instanceof UsageError) return { exitCode: exitCodes.usage, report: `error: ${thrown.message}\n` };
   const { code, kind, message, data } = toCodedError(thrown);
-  const exitCode = isRefusedCredential(code) ? exitCodes.unauthenticated : kind === "unavailable" || kind === "overloaded" ? exitCodes.unavailable : exitCodes.failed;
+  const exitCode = isRefusedCredential(code)
+    ? exitCodes.unauthenticated
+    : kind === "unavailable" || kind === "overloaded"
+      ? exitCodes.unavailable
+      : exitCodes.failed;
   const hint = hints[code];
   return {
     exitCode,
-    report: asJson ? `${JSON.stringify({ error: { code, message, data } })}\n` : `error: ${message} (${code})\n${hint === undefined ? "" : `hint: ${hint}\n`}`,
+    report: asJson
+      ? `${JSON.stringify({ error: { code, message, data } })}\n`
+      : `error: ${message} (${code})\n${hint === undefined ? "" : `hint: ${hint}\n`}`,
   };
 }
 
-const isRefusedCredential = (code: ErrorCode): boolean => code === "UNAUTHENTICATED" || code === "INVALID_CREDENTIALS" || code === "FORBIDDEN";
+const isRefusedCredential = (code: ErrorCode): boolean =>
+  code === "UNAUTHENTICATED" || code === "INVALID_CREDENTIALS" || code === "FORBIDDEN";
 
 const hints: { readonly [Code in ErrorCode]?: string } = {
   INVALID_CREDENTIALS: "the token must be the one of this deployment; on one machine it is in .iterate/admin-token",

@@ -63,7 +63,11 @@ async function followOnce({ connect, project, context, types, onEvents, signal }
   using subscription = await connection.session.projects
     .get(project)
     .cd(context)
-    .subscribe({ onEvents: onFrame, ...(place.afterOffset === undefined ? {} : { afterOffset: place.afterOffset }), ...(types === undefined ? {} : { types }) });
+    .subscribe({
+      onEvents: onFrame,
+      ...(place.afterOffset === undefined ? {} : { afterOffset: place.afterOffset }),
+      ...(types === undefined ? {} : { types }),
+    });
   place.hasFollowed = true;
   try {
     await Promise.race([subscription.closed(), interrupted]);
@@ -74,8 +78,15 @@ async function followOnce({ connect, project, context, types, onEvents, signal }
 }
 
 /** The connection, or nothing when the person does not wait for it; it is then closed as soon as it is there. */
-async function unlessInterrupted(connecting: Promise<IterateConnection>, interrupted: Promise<void>): Promise<IterateConnection | undefined> {
+async function unlessInterrupted(
+  connecting: Promise<IterateConnection>,
+  interrupted: Promise<void>,
+): Promise<IterateConnection | undefined> {
   const connection = (await Promise.race([connecting, interrupted])) ?? undefined;
-  if (connection === undefined) connecting.then((late) => late[Symbol.dispose](), () => undefined);
+  if (connection === undefined)
+    connecting.then(
+      (late) => late[Symbol.dispose](),
+      () => undefined,
+    );
   return connection;
 }

@@ -7,7 +7,9 @@ import { fileURLToPath } from "node:url";
 import { runCommandLine } from "./program.js";
 
 // The file lies two folders below the package, as source and as build.
-const { version } = JSON.parse(readFileSync(fileURLToPath(new URL("../../package.json", import.meta.url)), "utf8")) as { readonly version: string };
+const { version } = JSON.parse(readFileSync(fileURLToPath(new URL("../../package.json", import.meta.url)), "utf8")) as {
+  readonly version: string;
+};
 
 // A reader that has seen enough, as in `iterate events read | head`, is no failure.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));

@@ -21,7 +21,10 @@ export async function runCommandLine(args: readonly string[], version: string, s
     .description("Work with an Iterate deployment.")
     .version(version)
     .addHelpText("after", help)
-    .configureOutput({ writeOut: (text) => void pending.push(surroundings.print(text)), writeErr: (text) => surroundings.note(text) })
+    .configureOutput({
+      writeOut: (text) => void pending.push(surroundings.print(text)),
+      writeErr: (text) => surroundings.note(text),
+    })
     .exitOverride();
   addProjectCommands(program, surroundings);
   addEventCommands(program, surroundings);

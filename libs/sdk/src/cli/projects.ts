@@ -16,10 +16,15 @@ export function addProjectCommands(program: Command, surroundings: Surroundings)
   withCommonFlags(projects.command("create"))
     .description("create a project")
     .argument("<slug>", "its name in addresses: lower-case letters, digits and dashes")
-    .addOption(new Option("--template <name>", "what its config repo starts with; without it the repo is empty").choices(projectTemplates))
+    .addOption(
+      new Option("--template <name>", "what its config repo starts with; without it the repo is empty").choices(projectTemplates),
+    )
     .action(async (slug: string, flags: CreateFlags) => {
       using connection = await connect(flags, surroundings);
-      const project = await connection.session.projects.create({ slug, ...(flags.template === undefined ? {} : { template: flags.template }) });
+      const project = await connection.session.projects.create({
+        slug,
+        ...(flags.template === undefined ? {} : { template: flags.template }),
+      });
       await print(flags.json ? jsonLine(project) : created(project));
     });
 
@@ -28,14 +33,21 @@ export function addProjectCommands(program: Command, surroundings: Surroundings)
     .action(async (flags: CommonFlags) => {
       using connection = await connect(flags, surroundings);
       const all: ProjectInfo[] = [];
-      for (let after: string | null = ""; after !== null; ) {
-        const page: { readonly projects: readonly ProjectInfo[]; readonly next: string | null } = await connection.session.projects.list(after === "" ? {} : { after });
+      for (let after: string | null = ""; after !== null;) {
+        const page: { readonly projects: readonly ProjectInfo[]; readonly next: string | null } =
+          await connection.session.projects.list(after === "" ? {} : { after });
         all.push(...page.projects);
         after = page.next;
       }
       if (flags.json) await print(jsonLine(all));
       else if (all.length === 0) await print("no projects yet; make one with `iterate projects create <slug>`\n");
-      else await print(table(["SLUG", "ID", "CREATED"], all.map(({ slug, id, createdAt }) => [slug, id, createdAt])));
+      else
+        await print(
+          table(
+            ["SLUG", "ID", "CREATED"],
+            all.map(({ slug, id, createdAt }) => [slug, id, createdAt]),
+          ),
+        );
     });
 }
 

@@ -16,11 +16,18 @@ const defaultBaseUrl = "http://localhost:7400";
 const stackTokenFile = join(".iterate", "admin-token");
 
 /** The flag wins over the variable, the variable over the token file of the stack this folder is in. Throws UNAUTHENTICATED without any. */
-export function connectionSettings(flags: ConnectionFlags, { env, cwd }: Surroundings): Pick<ConnectIterateOptions, "baseUrl" | "auth"> {
+export function connectionSettings(
+  flags: ConnectionFlags,
+  { env, cwd }: Surroundings,
+): Pick<ConnectIterateOptions, "baseUrl" | "auth"> {
   const baseUrl = flags.baseUrl ?? (env["ITERATE_BASE_URL"] || defaultBaseUrl);
-  const secret = flags.tokenFile !== undefined ? namedToken(resolve(cwd, flags.tokenFile)) : (env["ITERATE_ADMIN_TOKEN"] || stackToken(cwd));
+  const secret =
+    flags.tokenFile !== undefined ? namedToken(resolve(cwd, flags.tokenFile)) : env["ITERATE_ADMIN_TOKEN"] || stackToken(cwd);
   if (!secret) {
-    throw codedError("UNAUTHENTICATED", `no admin token: set ITERATE_ADMIN_TOKEN, pass --token-file, or run below the folder whose ${stackTokenFile} the stack made`);
+    throw codedError(
+      "UNAUTHENTICATED",
+      `no admin token: set ITERATE_ADMIN_TOKEN, pass --token-file, or run below the folder whose ${stackTokenFile} the stack made`,
+    );
   }
   return { baseUrl, auth: { type: "admin-secret", secret } };
 }

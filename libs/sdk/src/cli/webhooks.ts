@@ -21,7 +21,8 @@ interface CreateFlags extends ProjectFlags {
 export function addWebhookCommands(program: Command, surroundings: Surroundings): void {
   const { print } = surroundings;
   const webhooks = program.command("webhooks").description("addresses at which providers post deliveries");
-  const inProject = (name: string): Command => withCommonFlags(webhooks.command(name).requiredOption("--project <slug>", "slug or id of the project"));
+  const inProject = (name: string): Command =>
+    withCommonFlags(webhooks.command(name).requiredOption("--project <slug>", "slug or id of the project"));
 
   inProject("create")
     .description("make an endpoint; its secret is printed here and never again")
@@ -48,7 +49,13 @@ export function addWebhookCommands(program: Command, surroundings: Surroundings)
       const all = await project.webhooks.list();
       if (flags.json) await print(jsonLine(all));
       else if (all.length === 0) await print("no endpoints yet; make one with `iterate webhooks create`\n");
-      else await print(table(["PROVIDER", "NAME", "CONTEXT", "URL"], all.map(({ provider, name, contextPath, url }) => [provider, name, contextPath, url])));
+      else
+        await print(
+          table(
+            ["PROVIDER", "NAME", "CONTEXT", "URL"],
+            all.map(({ provider, name, contextPath, url }) => [provider, name, contextPath, url]),
+          ),
+        );
     });
 }
 
@@ -62,12 +69,14 @@ async function readSecret(path: string, { cwd, readInput }: Surroundings): Promi
 }
 
 function created({ provider, url, contextPath, secret }: CreatedWebhookEndpoint, isOwnSecret: boolean): string {
-  return table(
-    ["url", url],
-    [
-      ["secret", isOwnSecret ? "the one you gave" : secret],
-      ["content type", "application/json"],
-      ["context", contextPath],
-    ],
-  ) + `give url and secret to ${provider}\n`;
+  return (
+    table(
+      ["url", url],
+      [
+        ["secret", isOwnSecret ? "the one you gave" : secret],
+        ["content type", "application/json"],
+        ["context", contextPath],
+      ],
+    ) + `give url and secret to ${provider}\n`
+  );
 }

@@ -3,8 +3,21 @@ import { CodedError, codedError, errorCode, errorCodes, isCodedError, isErrorCod
 
 describe("CodedError", () => {
   it("carries its code, its data and whether a retry may help", () => {
-    const error = new CodedError("UNAVAILABLE", "the log is away", { data: { peer: "context" }, retryAfterMs: 500, cause: "reset" });
-    expect(error).toMatchObject({ name: "CodedError", code: "UNAVAILABLE", message: "the log is away", data: { peer: "context" }, retryAfterMs: 500, cause: "reset", kind: "unavailable", retryable: true });
+    const error = new CodedError("UNAVAILABLE", "the log is away", {
+      data: { peer: "context" },
+      retryAfterMs: 500,
+      cause: "reset",
+    });
+    expect(error).toMatchObject({
+      name: "CodedError",
+      code: "UNAVAILABLE",
+      message: "the log is away",
+      data: { peer: "context" },
+      retryAfterMs: 500,
+      cause: "reset",
+      kind: "unavailable",
+      retryable: true,
+    });
     expect(codedError("NOT_FOUND", "no such project")).toMatchObject({ data: {}, kind: "refused", retryable: false });
   });
 
@@ -44,7 +57,9 @@ describe("toCodedError", () => {
   it("keeps a CodedError and rebuilds one that crossed a wire as a plain Error", () => {
     const own = codedError("NOT_FOUND", "gone");
     expect(toCodedError(own)).toBe(own);
-    const wired = toCodedError(Object.assign(new Error("slow down"), { code: "OVERLOADED", data: { limit: 8 }, retryAfterMs: 250 }));
+    const wired = toCodedError(
+      Object.assign(new Error("slow down"), { code: "OVERLOADED", data: { limit: 8 }, retryAfterMs: 250 }),
+    );
     expect(wired).toMatchObject({ code: "OVERLOADED", message: "slow down", data: { limit: 8 }, retryAfterMs: 250 });
     expect(isCodedError(wired)).toBe(true);
   });

@@ -58,8 +58,18 @@ export const errorCodes = {
   PERMANENT_FAILURE: refused("The code says that a retry cannot help.", 9, 422),
   CODE_FAILED: refused("The project's code threw; the message and stack are its own.", 2, 500),
   UNAVAILABLE: { kind: "unavailable", grpc: 14, http: 503, description: "A dependency is away; retry after the hint." },
-  OVERLOADED: { kind: "overloaded", grpc: 8, http: 429, description: "A published limit of work in flight is reached; retry later." },
-  DEADLINE_EXCEEDED: { kind: "unavailable", grpc: 4, http: 504, description: "The call's deadline passed; its effect is found by its id." },
+  OVERLOADED: {
+    kind: "overloaded",
+    grpc: 8,
+    http: 429,
+    description: "A published limit of work in flight is reached; retry later.",
+  },
+  DEADLINE_EXCEEDED: {
+    kind: "unavailable",
+    grpc: 4,
+    http: 504,
+    description: "The call's deadline passed; its effect is found by its id.",
+  },
   CANCELLED: refused("The caller went away.", 1, 499),
   INTERNAL: { kind: "failed", grpc: 13, http: 500, description: "A fault of the platform; it is logged with its trace." },
 } as const satisfies Record<string, ErrorCodeInfo>;

@@ -4,9 +4,12 @@ import { assertContextPath, maxContextPathBytes, resolveContextPath } from "./co
 const longest = `/${"é".repeat((maxContextPathBytes - 2) / 2)}x`;
 
 describe("assertContextPath", () => {
-  it.each(["/", "/agents/a", "/repos/config", "/a b", "/日本", "/a.b", "/...", longest.slice(0, -1), longest])("takes %j", (path) => {
-    expect(() => assertContextPath(path)).not.toThrow();
-  });
+  it.each(["/", "/agents/a", "/repos/config", "/a b", "/日本", "/a.b", "/...", longest.slice(0, -1), longest])(
+    "takes %j",
+    (path) => {
+      expect(() => assertContextPath(path)).not.toThrow();
+    },
+  );
 
   it.each([
     ["", "must start with '/'"],
@@ -20,7 +23,9 @@ describe("assertContextPath", () => {
     ["/\ud800", "lone surrogate"],
     [`${longest}x`, "longer than 1024 bytes"],
   ])("refuses %j", (path, message) => {
-    expect(() => assertContextPath(path)).toThrow(expect.objectContaining({ code: "INVALID_CONTEXT", message: expect.stringContaining(message) as string }));
+    expect(() => assertContextPath(path)).toThrow(
+      expect.objectContaining({ code: "INVALID_CONTEXT", message: expect.stringContaining(message) as string }),
+    );
   });
 });
 

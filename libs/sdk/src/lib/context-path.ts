@@ -9,7 +9,10 @@ const segment = /^[^\/\u0000-\u001f\u007f]+$/u;
 /** Throws INVALID_CONTEXT unless `path` is a normal absolute path of at most 1,024 bytes. Not retryable. */
 export function assertContextPath(path: string): void {
   const problem = contextPathProblem(path);
-  if (problem !== null) throw codedError("INVALID_CONTEXT", `context path ${JSON.stringify(path.slice(0, 120))} ${problem}`, { path: path.slice(0, 120) });
+  if (problem !== null)
+    throw codedError("INVALID_CONTEXT", `context path ${JSON.stringify(path.slice(0, 120))} ${problem}`, {
+      path: path.slice(0, 120),
+    });
 }
 
 function contextPathProblem(path: string): string | null {

@@ -29,10 +29,19 @@ describe("connectIterate", () => {
     expect(await session.whoami()).toEqual({ kind: "admin", principal: "admin" });
     expect(await session.projects.create({ slug: "acme" })).toMatchObject({ id: "prj_acme", slug: "acme" });
     using project = await session.projects.get("acme");
-    const [event] = await project.cd("/agents").cd("./a").append({ type: "hello", payload: { n: 1, deep: [null, "é"] } });
+    const [event] = await project
+      .cd("/agents")
+      .cd("./a")
+      .append({ type: "hello", payload: { n: 1, deep: [null, "é"] } });
     expect(event).toMatchObject({ offset: 1, path: "/agents/a", payload: { n: 1, deep: [null, "é"] } });
-    expect(await session.projects.get("acme").cd("/agents/a").readEvents({ afterOffset: 0 })).toMatchObject({ scannedThroughOffset: 1, atHead: true });
-    expect(await project.webhooks.create({ provider: "github" })).toMatchObject({ contextPath: "/integrations/github/main", secret: "made-for-you-0000" });
+    expect(await session.projects.get("acme").cd("/agents/a").readEvents({ afterOffset: 0 })).toMatchObject({
+      scannedThroughOffset: 1,
+      atHead: true,
+    });
+    expect(await project.webhooks.create({ provider: "github" })).toMatchObject({
+      contextPath: "/integrations/github/main",
+      secret: "made-for-you-0000",
+    });
   });
 
   it("rejects a call with the code and data the platform gave", async () => {
@@ -77,7 +86,10 @@ describe("connectIterate", () => {
     const closed = subscription.closed();
     deployment.cut();
     await expect(closed).rejects.toMatchObject({ code: "UNAVAILABLE" });
-    await expect(connection.session.whoami()).rejects.toMatchObject({ code: "UNAVAILABLE", message: expect.stringContaining("was lost") as string });
+    await expect(connection.session.whoami()).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: expect.stringContaining("was lost") as string,
+    });
     expect((await connection.closed).code).toBe("UNAVAILABLE");
   });
 });
@@ -105,13 +117,19 @@ describe("a connection that cannot be made", () => {
     ["not an address", "acme.example"],
     ["another protocol", "ftp://acme.example"],
   ])("refuses a base URL that is %s", async (_name, baseUrl) => {
-    await expect(connectIterate({ baseUrl, auth })).rejects.toMatchObject({ code: "INVALID_INPUT", message: expect.stringContaining("http://localhost:7400") as string });
+    await expect(connectIterate({ baseUrl, auth })).rejects.toMatchObject({
+      code: "INVALID_INPUT",
+      message: expect.stringContaining("http://localhost:7400") as string,
+    });
   });
 
   it("says that nothing answers there", async () => {
     const baseUrl = deployment.baseUrl;
     await deployment.stop();
-    await expect(connectIterate({ baseUrl, auth })).rejects.toMatchObject({ code: "UNAVAILABLE", message: expect.stringMatching(/cannot connect to http:.*ECONNREFUSED.*is the platform running/) as string });
+    await expect(connectIterate({ baseUrl, auth })).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: expect.stringMatching(/cannot connect to http:.*ECONNREFUSED.*is the platform running/) as string,
+    });
     await deployment.start();
   });
 
@@ -126,7 +144,9 @@ describe("a connection that cannot be made", () => {
   });
 
   it("passes on when to retry", async () => {
-    await expect(connectIterate({ baseUrl: await serve(503, { "retry-after": "7" }), auth })).rejects.toMatchObject({ retryAfterMs: 7000 });
+    await expect(connectIterate({ baseUrl: await serve(503, { "retry-after": "7" }), auth })).rejects.toMatchObject({
+      retryAfterMs: 7000,
+    });
   });
 
   it("gives up on a server that takes the socket and never answers", async () => {
@@ -147,7 +167,10 @@ describe("SocketTransport", () => {
     const transport = new SocketTransport(socket, "the peer", 20);
     const receiving = transport.receive();
     deployment.freeze();
-    await expect(receiving).rejects.toMatchObject({ code: "UNAVAILABLE", message: expect.stringContaining("the connection to the peer was lost") as string });
+    await expect(receiving).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: expect.stringContaining("the connection to the peer was lost") as string,
+    });
     expect((await transport.closed).code).toBe("UNAVAILABLE");
     await expect(transport.receive()).rejects.toMatchObject({ code: "UNAVAILABLE" });
   });

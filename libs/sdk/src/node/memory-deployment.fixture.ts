@@ -136,8 +136,15 @@ class Projects extends RpcTarget implements ProjectsApi {
     return new ProjectHandle(this.#deployment, slug);
   }
   async create({ slug, template }: CreateProjectArgs): Promise<ProjectInfo> {
-    if (this.#deployment.projects.has(slug)) throw codedError("PROJECT_NAME_TAKEN", `the slug ${JSON.stringify(slug)} is taken`, { slug });
-    const info = { id: `prj_${slug}`, slug, createdAt: "2000-01-01T00:00:00.000Z", url: `http://${slug}.test/`, gitUrl: `${this.#deployment.baseUrl}/git/${slug}/config.git${template === undefined ? "" : `?${template}`}` };
+    if (this.#deployment.projects.has(slug))
+      throw codedError("PROJECT_NAME_TAKEN", `the slug ${JSON.stringify(slug)} is taken`, { slug });
+    const info = {
+      id: `prj_${slug}`,
+      slug,
+      createdAt: "2000-01-01T00:00:00.000Z",
+      url: `http://${slug}.test/`,
+      gitUrl: `${this.#deployment.baseUrl}/git/${slug}/config.git${template === undefined ? "" : `?${template}`}`,
+    };
     this.#deployment.projects.set(slug, { info, logs: new Map(), endpoints: [] });
     return info;
   }
@@ -166,7 +173,9 @@ class Context extends RpcTarget implements ContextApi {
     return this.#deployment.log(this.#slug, this.#path).readEvents(args);
   }
   async waitForEvent({ type, afterOffset = 0 }: WaitForEventArgs) {
-    const found = this.#deployment.log(this.#slug, this.#path).events.find((event) => event.offset > afterOffset && event.type === type);
+    const found = this.#deployment
+      .log(this.#slug, this.#path)
+      .events.find((event) => event.offset > afterOffset && event.type === type);
     if (found === undefined) throw codedError("WAIT_TIMEOUT", "no such event came");
     return found;
   }
@@ -195,8 +204,15 @@ class Webhooks extends RpcTarget implements WebhookEndpointsApi {
     this.#endpoints = deployment.projects.get(slug)?.endpoints ?? [];
   }
   async create({ provider, name = "main", secret = "made-for-you-0000" }: CreateWebhookEndpointArgs) {
-    if (this.#endpoints.some((endpoint) => endpoint.name === name)) throw codedError("ALREADY_EXISTS", `the endpoint ${JSON.stringify(name)} exists`);
-    const endpoint = { provider, name, url: `http://hooks.test/${name}`, contextPath: `/integrations/${provider}/${name}`, createdAt: "2000-01-01T00:00:00.000Z" };
+    if (this.#endpoints.some((endpoint) => endpoint.name === name))
+      throw codedError("ALREADY_EXISTS", `the endpoint ${JSON.stringify(name)} exists`);
+    const endpoint = {
+      provider,
+      name,
+      url: `http://hooks.test/${name}`,
+      contextPath: `/integrations/${provider}/${name}`,
+      createdAt: "2000-01-01T00:00:00.000Z",
+    };
     this.#endpoints.push(endpoint);
     return { ...endpoint, secret };
   }

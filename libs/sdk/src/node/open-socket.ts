@@ -23,7 +23,13 @@ export function openSocket(baseUrl: string, timeoutMs: number): Promise<WebSocke
       reject(refusal(baseUrl, response.statusCode ?? 0, response.headers["retry-after"]));
     });
     socket.on("error", (error: Error & { code?: string }) => {
-      reject(new CodedError("UNAVAILABLE", `cannot connect to ${baseUrl} (${error.code ?? error.message}); is the platform running there?`, { data: { baseUrl }, cause: error }));
+      reject(
+        new CodedError(
+          "UNAVAILABLE",
+          `cannot connect to ${baseUrl} (${error.code ?? error.message}); is the platform running there?`,
+          { data: { baseUrl }, cause: error },
+        ),
+      );
     });
   });
 }
@@ -31,7 +37,11 @@ export function openSocket(baseUrl: string, timeoutMs: number): Promise<WebSocke
 function apiUrl(baseUrl: string): URL {
   const base = URL.canParse(baseUrl) ? new URL(baseUrl) : null;
   if (base === null || !/^https?:$/.test(base.protocol)) {
-    throw codedError("INVALID_INPUT", `the base URL ${JSON.stringify(baseUrl)} must be an http or https address, for example http://localhost:7400`, { baseUrl });
+    throw codedError(
+      "INVALID_INPUT",
+      `the base URL ${JSON.stringify(baseUrl)} must be an http or https address, for example http://localhost:7400`,
+      { baseUrl },
+    );
   }
   const api = new URL(`${base.pathname.replace(/\/$/, "")}/api`, base);
   api.protocol = base.protocol === "https:" ? "wss:" : "ws:";
@@ -40,11 +50,15 @@ function apiUrl(baseUrl: string): URL {
 
 function refusal(baseUrl: string, status: number, retryAfter: string | undefined): CodedError {
   const data = { baseUrl, status };
-  if (status === 401) return codedError("UNAUTHENTICATED", `${baseUrl} refuses the connection without a credential (HTTP 401)`, data);
+  if (status === 401)
+    return codedError("UNAUTHENTICATED", `${baseUrl} refuses the connection without a credential (HTTP 401)`, data);
   if (status === 403) return codedError("FORBIDDEN", `${baseUrl} refuses the connection (HTTP 403)`, data);
   if (status === 429 || status >= 500) {
     const seconds = Number(retryAfter);
-    return new CodedError("UNAVAILABLE", `${baseUrl} cannot take the connection now (HTTP ${status}); try again`, { data, ...(seconds > 0 ? { retryAfterMs: seconds * 1000 } : {}) });
+    return new CodedError("UNAVAILABLE", `${baseUrl} cannot take the connection now (HTTP ${status}); try again`, {
+      data,
+      ...(seconds > 0 ? { retryAfterMs: seconds * 1000 } : {}),
+    });
   }
   return codedError("NOT_FOUND", `${baseUrl} answers, but has no Iterate API (HTTP ${status}); check the base URL`, data);
 }

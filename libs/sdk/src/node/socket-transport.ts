@@ -27,7 +27,9 @@ export class SocketTransport implements RpcTransport {
     socket.on("pong", () => (this.#isAlive = true));
     socket.on("message", (data: Buffer) => this.#arrive(data.toString()));
     socket.on("error", (error) => this.#end(lost(peer, error.message)));
-    socket.on("close", (code, reason) => this.#end(lost(peer, `close code ${code}${reason.length === 0 ? "" : `, ${reason.toString()}`}`)));
+    socket.on("close", (code, reason) =>
+      this.#end(lost(peer, `close code ${code}${reason.length === 0 ? "" : `, ${reason.toString()}`}`)),
+    );
   }
 
   send(message: string): void {

@@ -7,7 +7,10 @@ import { openItx } from "./itx.js";
 export class IterateConfigEntrypoint {
   /** Answers one request that no route takes. Without an override: 404. */
   fetch(_request: Request): Response | Promise<Response> {
-    return Response.json({ title: "This project has no page here", status: 404 }, { status: 404, headers: { "content-type": "application/problem+json" } });
+    return Response.json(
+      { title: "This project has no page here", status: 404 },
+      { status: 404, headers: { "content-type": "application/problem+json" } },
+    );
   }
 
   /** A scope on the context this code runs in, the project's root. Bind it with `using`, in the smallest block that calls it. */

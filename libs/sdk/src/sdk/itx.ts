@@ -16,7 +16,11 @@ export function openItx(root: ItxRoot, path: string): Itx {
 
 function itxAt(root: ItxRoot, path: string, scope: Scope): Itx {
   const call = async <M extends keyof ItxMethods>(method: M, ...args: ItxMethods[M]): Promise<never> => {
-    if (hasEnded(scope)) throw codedError("CANCELLED", `itx.${method} was called after its scope ended; call getItx() again, in the block that needs it`);
+    if (hasEnded(scope))
+      throw codedError(
+        "CANCELLED",
+        `itx.${method} was called after its scope ended; call getItx() again, in the block that needs it`,
+      );
     try {
       // The host answers the method's own result; whoever wrote the method's type knows it.
       return (await root.hostCall(method, args, path)) as never;
@@ -51,19 +55,23 @@ function closed<T extends object>(name: string, surface: T): T {
   return new Proxy(Object.freeze(surface), {
     get(target, key) {
       // Absent, or awaiting and printing the handle would call them: `then`, `toJSON`.
-      if (typeof key === "symbol" || key === "then" || key === "toJSON" || Object.hasOwn(target, key)) return Reflect.get(target, key);
+      if (typeof key === "symbol" || key === "then" || key === "toJSON" || Object.hasOwn(target, key))
+        return Reflect.get(target, key);
       return missing(`${name}.${key}`);
     },
   });
 }
 
 function missing(name: string): unknown {
-  const refuse = (): Promise<never> => Promise.reject(codedError("NOT_A_METHOD", `${name} is not a method of this platform`, { name }));
+  const refuse = (): Promise<never> =>
+    Promise.reject(codedError("NOT_A_METHOD", `${name} is not a method of this platform`, { name }));
   return new Proxy(refuse, {
     get(_target, key) {
       if (typeof key === "symbol") return undefined;
       // `await itx.name` rejects too, rather than answering this proxy.
-      return key === "then" ? (onFulfilled: never, onRejected: never) => refuse().then(onFulfilled, onRejected) : missing(`${name}.${key}`);
+      return key === "then"
+        ? (onFulfilled: never, onRejected: never) => refuse().then(onFulfilled, onRejected)
+        : missing(`${name}.${key}`);
     },
   });
 }

@@ -19,7 +19,10 @@ afterEach(() => void vi.restoreAllMocks());
 afterAll(() => void delete isolate[Symbol.for(isolateGlobal)]);
 
 /** Runs `work` as an isolate would, with a host that records each call and answers by `answer`. */
-async function invoke<T>(work: () => T, options: { contextPath?: string; callerPath?: string; answer?: (method: string) => unknown } = {}) {
+async function invoke<T>(
+  work: () => T,
+  options: { contextPath?: string; callerPath?: string; answer?: (method: string) => unknown } = {},
+) {
   const { contextPath = "/", answer = (method: string) => ({ method }) } = options;
   const callerPath = options.callerPath ?? contextPath;
   const calls: { method: string; args: readonly unknown[]; path: string }[] = [];
@@ -85,12 +88,19 @@ describe("itx", () => {
     ["itx.agents.at", (itx: { agents: { at(path: string): unknown } }) => itx.agents.at("/a")],
     ["itx.agents", (itx: { agents: unknown }) => itx.agents],
     ["itx.facets.abort", (itx: { facets: { abort(): unknown } }) => itx.facets.abort()],
-    ['itx.facets.get("triage").poke', (itx: { facets: { get(name: string): { poke(): unknown } } }) => itx.facets.get("triage").poke()],
+    [
+      'itx.facets.get("triage").poke',
+      (itx: { facets: { get(name: string): { poke(): unknown } } }) => itx.facets.get("triage").poke(),
+    ],
     ["itx.constructor", (itx: { constructor: () => unknown }) => itx.constructor()],
   ])("rejects %s with NOT_A_METHOD and sends nothing", async (name, act) => {
     const { calls } = await invoke(() =>
       new Probe().use(async (itx) => {
-        await expect(Promise.resolve(act(itx as never))).rejects.toMatchObject({ code: "NOT_A_METHOD", message: `${name} is not a method of this platform`, data: { name } });
+        await expect(Promise.resolve(act(itx as never))).rejects.toMatchObject({
+          code: "NOT_A_METHOD",
+          message: `${name} is not a method of this platform`,
+          data: { name },
+        });
       }),
     );
     expect(calls).toEqual([]);
@@ -114,7 +124,10 @@ describe("itx", () => {
       const facet = outer.facets.get("triage");
       const other = outer.cd("/c");
       inner[Symbol.dispose]();
-      await expect(inner.whoami()).rejects.toMatchObject({ code: "CANCELLED", message: expect.stringContaining("itx.whoami was called after its scope ended") as string });
+      await expect(inner.whoami()).rejects.toMatchObject({
+        code: "CANCELLED",
+        message: expect.stringContaining("itx.whoami was called after its scope ended") as string,
+      });
       await outer.whoami();
       outer[Symbol.dispose]();
       for (const call of [() => outer.whoami(), () => other.whoami(), () => other.cd("d").whoami(), () => facet.snapshot()]) {
@@ -129,7 +142,14 @@ describe("itx", () => {
       throw Object.assign(new Error("the batch conflicts"), { code: "IDEMPOTENCY_CONFLICT", data: { existingOffset: 3 } });
     };
     await invoke(
-      () => new Probe().use((itx) => expect(itx.append({ type: "a" })).rejects.toMatchObject({ name: "CodedError", code: "IDEMPOTENCY_CONFLICT", data: { existingOffset: 3 } })),
+      () =>
+        new Probe().use((itx) =>
+          expect(itx.append({ type: "a" })).rejects.toMatchObject({
+            name: "CodedError",
+            code: "IDEMPOTENCY_CONFLICT",
+            data: { existingOffset: 3 },
+          }),
+        ),
       { answer },
     );
   });
@@ -152,9 +172,14 @@ describe("IterateConfigEntrypoint", () => {
         return this.callerPath();
       }
     }
-    const { value, calls } = await invoke(() => new Voice().setupVoiceAgent({ streamPath: "/s" }), { contextPath: "/", callerPath: "/child" });
+    const { value, calls } = await invoke(() => new Voice().setupVoiceAgent({ streamPath: "/s" }), {
+      contextPath: "/",
+      callerPath: "/child",
+    });
     expect(value).toBe("/child");
-    expect(calls).toEqual([{ method: "append", args: [{ type: "voice/agent-created", payload: { streamPath: "/s" } }], path: "/child" }]);
+    expect(calls).toEqual([
+      { method: "append", args: [{ type: "voice/agent-created", payload: { streamPath: "/s" } }], path: "/child" },
+    ]);
   });
 
   it("answers 404 as a problem where the project has no page", async () => {
@@ -205,7 +230,10 @@ describe("StreamProcessorDurableObject", () => {
 
   it("answers the checkpoint with its emits, then that the background has settled, and appends through itx", async () => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => undefined);
-    const { value, calls } = await invoke(() => answersOf(new GreeterDurableObject(), input({ version: "3", offset: 7, state: { greeted: ["Bob"] } })), { contextPath: "/lobby" });
+    const { value, calls } = await invoke(
+      () => answersOf(new GreeterDurableObject(), input({ version: "3", offset: 7, state: { greeted: ["Bob"] } })),
+      { contextPath: "/lobby" },
+    );
     expect(value).toEqual([
       {
         kind: "checkpoint",
@@ -222,7 +250,9 @@ describe("StreamProcessorDurableObject", () => {
   });
 
   it("folds again from the log of the host it is given when the checkpoint is of another version", async () => {
-    const host = memoryStream(Array.from({ length: 7 }, (_, index): EventInput => ({ type: "arrived", payload: { name: String(index) } })));
+    const host = memoryStream(
+      Array.from({ length: 7 }, (_, index): EventInput => ({ type: "arrived", payload: { name: String(index) } })),
+    );
     vi.spyOn(console, "error").mockImplementation(() => undefined);
     const [checkpoint] = await answersOf(new GreeterDurableObject(), input({ version: "2", offset: 2, state: {} }), host);
     expect(checkpoint).toMatchObject({ state: { greeted: ["0", "1", "2", "3", "4", "5", "6", "Ada"] } });

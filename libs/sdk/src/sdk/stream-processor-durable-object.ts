@@ -44,11 +44,17 @@ export abstract class StreamProcessorDurableObject extends FacetDurableObject {
    * Called by the platform alone: runs the batch once and answers `checkpoint`, then `settled`. Throws what the processor threw; then
    * nothing may be kept of the batch.
    */
-  async *processEventBatch(input: EventBatchInput, host: EventBatchHost = itxHost(input.contextPath)): AsyncGenerator<BatchAnswer, void> {
+  async *processEventBatch(
+    input: EventBatchInput,
+    host: EventBatchHost = itxHost(input.contextPath),
+  ): AsyncGenerator<BatchAnswer, void> {
     const engine = new ProcessorEngine(this.processor, {
       stream: host,
       // The caller holds the checkpoint and keeps the one that is answered.
-      storage: { read: async () => input.checkpoint as ProcessorCheckpoint<ProcessorState<AnyProcessorContract>> | null, write: async () => undefined },
+      storage: {
+        read: async () => input.checkpoint as ProcessorCheckpoint<ProcessorState<AnyProcessorContract>> | null,
+        write: async () => undefined,
+      },
     });
     yield* engine.processBatch(input);
   }
@@ -56,7 +62,8 @@ export abstract class StreamProcessorDurableObject extends FacetDurableObject {
   /** The contract as data. */
   describe(): ProcessorDescription {
     const { slug, version, description, consumes, emits, stateSchema, schemas } = this.processor.contract;
-    const jsonSchema = (schema: z.ZodType, io: "input" | "output"): unknown => z.toJSONSchema(schema, { io, unrepresentable: "any" });
+    const jsonSchema = (schema: z.ZodType, io: "input" | "output"): unknown =>
+      z.toJSONSchema(schema, { io, unrepresentable: "any" });
     return {
       slug,
       version,

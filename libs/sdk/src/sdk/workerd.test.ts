@@ -88,7 +88,9 @@ beforeAll(async () => {
     write: false,
     metafile: true,
   });
-  const nodeImports = Object.entries(metafile.inputs).filter(([path, input]) => path.startsWith("libs/sdk/") && input.imports.some((entry) => entry.path.startsWith("node:")));
+  const nodeImports = Object.entries(metafile.inputs).filter(
+    ([path, input]) => path.startsWith("libs/sdk/") && input.imports.some((entry) => entry.path.startsWith("node:")),
+  );
   expect(nodeImports.map(([path]) => path).filter((path) => !path.endsWith("<stdin>"))).toEqual([]);
   writeFileSync(join(folder, "main.js"), outputFiles[0]?.contents ?? "");
   writeFileSync(
@@ -99,11 +101,15 @@ const config :Workerd.Config = (
   sockets = [(name = "in", address = "127.0.0.1:0", http = (), service = "main")],
 );`,
   );
-  server = spawn(workerd.default, ["serve", "--control-fd=3", join(folder, "config.capnp")], { stdio: ["ignore", "ignore", "pipe", "pipe"] });
+  server = spawn(workerd.default, ["serve", "--control-fd=3", join(folder, "config.capnp")], {
+    stdio: ["ignore", "ignore", "pipe", "pipe"],
+  });
   base = await new Promise((resolve, reject) => {
     let errors = "";
     server.stderr?.on("data", (chunk: Buffer) => (errors += chunk.toString()));
-    server.stdio[3]?.on("data", (chunk: Buffer) => resolve(`http://127.0.0.1:${(JSON.parse(chunk.toString().split("\n")[0] ?? "") as { port: number }).port}`));
+    server.stdio[3]?.on("data", (chunk: Buffer) =>
+      resolve(`http://127.0.0.1:${(JSON.parse(chunk.toString().split("\n")[0] ?? "") as { port: number }).port}`),
+    );
     server.once("exit", () => reject(new Error(`workerd ended: ${errors}`)));
   });
 });
@@ -123,7 +129,14 @@ describe("in workerd", () => {
     const events = ["a", "b"].map((blob, index) => committedEvent({ type: "blob", payload: { blob } }, { offset: index + 1 }));
     const response = await fetch(`${base}/batch`, {
       method: "POST",
-      body: JSON.stringify({ contextPath: "/", name: "hoarder", checkpoint: null, events, range: { after: 0, through: 2 }, atHead: true }),
+      body: JSON.stringify({
+        contextPath: "/",
+        name: "hoarder",
+        checkpoint: null,
+        events,
+        range: { after: 0, through: 2 },
+        atHead: true,
+      }),
     });
     expect(await response.json()).toEqual([
       { kind: "checkpoint", version: "1.0.0", offset: 2, state: { blobs: ["a", "b"] }, emits: [], backgroundCount: 0 },

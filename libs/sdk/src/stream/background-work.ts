@@ -18,7 +18,8 @@ export class BackgroundWork {
 
   /** Throws INVALID_INPUT once everything has ended: nobody would know of the work. */
   add(work: () => unknown, offset: number | null): void {
-    if (this.#phase === "settled") throw codedError("INVALID_INPUT", "runInBackground was called after the batch and its background work had ended");
+    if (this.#phase === "settled")
+      throw codedError("INVALID_INPUT", "runInBackground was called after the batch and its background work had ended");
     const begin = (): void => {
       const running: Promise<void> = this.#run(work, offset).finally(() => this.#running.delete(running));
       this.#running.add(running);

@@ -26,7 +26,9 @@ describe("types", () => {
 
   it("gives the emitted events with payloads as the schema takes them", () => {
     const Opener = defineProcessorContract({ ...valid, emits: ["issue/opened"], processorDeps: [Issues] });
-    expectTypeOf<EmittedEventInput<typeof Opener>["payload"]>().toEqualTypeOf<{ title: string; labels?: string[] | undefined } | undefined>();
+    expectTypeOf<EmittedEventInput<typeof Opener>["payload"]>().toEqualTypeOf<
+      { title: string; labels?: string[] | undefined } | undefined
+    >();
     expect(Opener.schemas.get("issue/opened")).toBe(opened);
     expectTypeOf<EmittedEventInput<typeof Opener>["type"]>().toEqualTypeOf<"issue/opened">();
   });
@@ -64,15 +66,18 @@ describe("a definition", () => {
     ["a type two contracts define", { events: { "issue/opened": z.object({}) }, processorDeps: [Issues] }, "defined twice"],
     ["a state that {} does not fit", { stateSchema: z.object({ open: z.number() }) }, "must accept {}"],
   ])("is refused for %s", (_name, part, message) => {
-    expect(() => defineProcessorContract({ ...valid, ...part } as unknown as typeof valid)).toThrow(expect.objectContaining({ code: "INVALID_INPUT", message: expect.stringContaining(message) as string }));
+    expect(() => defineProcessorContract({ ...valid, ...part } as unknown as typeof valid)).toThrow(
+      expect.objectContaining({ code: "INVALID_INPUT", message: expect.stringContaining(message) as string }),
+    );
   });
 
-  it.each([["a slug of 63 characters", { slug: "a".repeat(63) }], ["a type of 256 bytes", { emits: ["é".repeat(128)] }], ["a platform type", { consumes: ["events.iterate.com/github/webhook-received"] }]])(
-    "is taken with %s",
-    (_name, part) => {
-      expect(() => defineProcessorContract({ ...valid, ...part } as unknown as typeof valid)).not.toThrow();
-    },
-  );
+  it.each([
+    ["a slug of 63 characters", { slug: "a".repeat(63) }],
+    ["a type of 256 bytes", { emits: ["é".repeat(128)] }],
+    ["a platform type", { consumes: ["events.iterate.com/github/webhook-received"] }],
+  ])("is taken with %s", (_name, part) => {
+    expect(() => defineProcessorContract({ ...valid, ...part } as unknown as typeof valid)).not.toThrow();
+  });
 });
 
 describe("consumesEvent", () => {

@@ -66,8 +66,13 @@ export interface CheckedEvent<Type extends string, Payload> extends StreamEvent<
   readonly payload: Payload;
 }
 
-type AllSchemas<Events, Deps> = Events & UnionToIntersection<Deps extends readonly (infer D)[] ? (D extends { events: infer E } ? E : never) : never>;
-type UnionToIntersection<U> = [U] extends [never] ? unknown : (U extends unknown ? (u: U) => void : never) extends (i: infer I) => void ? I : never;
+type AllSchemas<Events, Deps> = Events &
+  UnionToIntersection<Deps extends readonly (infer D)[] ? (D extends { events: infer E } ? E : never) : never>;
+type UnionToIntersection<U> = [U] extends [never]
+  ? unknown
+  : (U extends unknown ? (u: U) => void : never) extends (i: infer I) => void
+    ? I
+    : never;
 // A type without a schema has whatever payload its writer gave it; the reader of the contract decides what to believe.
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 type Unchecked = any;
@@ -88,21 +93,31 @@ export function defineProcessorContract<
   const Deps extends readonly AnyProcessorContract[] = readonly [],
 >(
   definition: ProcessorContractDefinition<State, Events, Consumes, Emits, Deps>,
-): ProcessorContract<z.output<State>, Consumed<Consumes, AllSchemas<Events, Deps>>, Emitted<Emits, AllSchemas<Events, Deps>>, Events> {
+): ProcessorContract<
+  z.output<State>,
+  Consumed<Consumes, AllSchemas<Events, Deps>>,
+  Emitted<Emits, AllSchemas<Events, Deps>>,
+  Events
+> {
   const { slug, version, description, stateSchema, consumes, emits } = definition;
   const refuse = (problem: string): never => {
     throw codedError("INVALID_INPUT", `processor contract ${JSON.stringify(slug)}: ${problem}`, { slug });
   };
 
-  if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(slug) || slug.length > 63) refuse("the slug must be lower-case kebab-case of at most 63 characters");
+  if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(slug) || slug.length > 63)
+    refuse("the slug must be lower-case kebab-case of at most 63 characters");
   if (version.trim() === "" || version.length > 64) refuse("the version must have 1 to 64 characters");
 
   const events = definition.events ?? ({} as Events);
   const schemas = new Map<string, z.ZodType>();
-  const sources: readonly { readonly slug: string; readonly events: EventSchemas }[] = [...(definition.processorDeps ?? []), { slug, events }];
+  const sources: readonly { readonly slug: string; readonly events: EventSchemas }[] = [
+    ...(definition.processorDeps ?? []),
+    { slug, events },
+  ];
   for (const source of sources) {
     for (const [type, schema] of Object.entries(source.events)) {
-      if (schemas.has(type) && schemas.get(type) !== schema) refuse(`the type ${JSON.stringify(type)} is defined twice, the second time by ${JSON.stringify(source.slug)}`);
+      if (schemas.has(type) && schemas.get(type) !== schema)
+        refuse(`the type ${JSON.stringify(type)} is defined twice, the second time by ${JSON.stringify(source.slug)}`);
       schemas.set(type, schema);
     }
   }
@@ -127,10 +142,14 @@ export function consumesEvent(contract: AnyProcessorContract, event: StreamEvent
 }
 
 /** A payload as the contract's schema makes it, or what the schema says against it. */
-export type CheckedPayload = { readonly kind: "valid"; readonly payload: unknown } | { readonly kind: "malformed"; readonly error: Error };
+export type CheckedPayload =
+  { readonly kind: "valid"; readonly payload: unknown } | { readonly kind: "malformed"; readonly error: Error };
 
 /** Checks a payload by the contract's schema; an absent one is checked as `{}`. A type without a schema is valid as it is. */
-export function checkPayload(contract: AnyProcessorContract, { type, payload }: { readonly type: string; readonly payload?: unknown }): CheckedPayload {
+export function checkPayload(
+  contract: AnyProcessorContract,
+  { type, payload }: { readonly type: string; readonly payload?: unknown },
+): CheckedPayload {
   const schema = contract.schemas.get(type);
   if (schema === undefined) return { kind: "valid", payload };
   try {

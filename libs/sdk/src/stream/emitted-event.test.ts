@@ -1,6 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { defineProcessorContract, maxBatchEvents, maxEventBytes, maxIdempotencyKeyBytes, maxStateBytes, ProcessorEngine, StreamProcessor } from "./processor.js";
+import {
+  defineProcessorContract,
+  maxBatchEvents,
+  maxEventBytes,
+  maxIdempotencyKeyBytes,
+  maxStateBytes,
+  ProcessorEngine,
+  StreamProcessor,
+} from "./processor.js";
 import type { EventInput, ProcessEventArgs, ReduceArgs } from "./processor.js";
 import { committedEvent, memoryStorage, memoryStream, settle } from "./test-support.js";
 
@@ -21,7 +29,7 @@ class Writer extends StreamProcessor<Contract> {
     super();
   }
   override reduce({ event }: ReduceArgs<Contract>) {
-    return { text: ((event.payload as { text?: string } | undefined)?.text ?? "") };
+    return { text: (event.payload as { text?: string } | undefined)?.text ?? "" };
   }
   override processEvent(args: ProcessEventArgs<Contract>) {
     return args.event === null ? undefined : this.act(args);
@@ -31,35 +39,56 @@ class Writer extends StreamProcessor<Contract> {
 async function write(verb: "append" | "emit", ...events: EventInput[]) {
   const stream = memoryStream([{ type: "go" }]);
   const storage = memoryStorage<{ text: string }>();
-  const engine = new ProcessorEngine(new Writer((args) => (args[verb] as (...inputs: EventInput[]) => unknown)(...events)), { stream, storage });
+  const engine = new ProcessorEngine(new Writer((args) => (args[verb] as (...inputs: EventInput[]) => unknown)(...events)), {
+    stream,
+    storage,
+  });
   await settle(engine, stream, storage);
   return stream.events.slice(1);
 }
 
 describe.each(["append", "emit"] as const)("%s", (verb) => {
   it("[iterate-71] throws for a type the contract does not declare", async () => {
-    await expect(write(verb, { type: "surprise" })).rejects.toMatchObject({ code: "INVALID_INPUT", message: expect.stringContaining(`"surprise" is not among the contract's emits`) as string });
+    await expect(write(verb, { type: "surprise" })).rejects.toMatchObject({
+      code: "INVALID_INPUT",
+      message: expect.stringContaining(`"surprise" is not among the contract's emits`) as string,
+    });
   });
 
   it("[iterate-71] stamps a declared type with the processor and what it was handling, and drops a source of the writer's own", async () => {
-    const forged = { type: "note", payload: { text: "hello" }, source: { origin: "/elsewhere", platform: true, processor: { slug: "other", version: "9" } } };
+    const forged = {
+      type: "note",
+      payload: { text: "hello" },
+      source: { origin: "/elsewhere", platform: true, processor: { slug: "other", version: "9" } },
+    };
     const [written] = await write(verb, forged);
-    expect(written).toMatchObject({ type: "note", payload: { text: "hello" }, source: { processor: { slug: "writer", version: "2", whileProcessing: { offset: 1, type: "go" } } } });
+    expect(written).toMatchObject({
+      type: "note",
+      payload: { text: "hello" },
+      source: { processor: { slug: "writer", version: "2", whileProcessing: { offset: 1, type: "go" } } },
+    });
     expect(written?.source.origin).toBe("/");
   });
 
   it.each<[string, EventInput, string]>([
     ["a payload its schema refuses", { type: "note", payload: { text: 5 } }, "does not fit its schema: text:"],
     ["an absent payload its schema needs", { type: "note" }, "does not fit its schema"],
-    ["a payload that is not JSON", { type: "free", payload: 1n }, "the payload of \"free\" is not JSON"],
-    ["metadata that is not JSON", { type: "free", metadata: () => 1 }, "the metadata of \"free\" is not JSON"],
+    ["a payload that is not JSON", { type: "free", payload: 1n }, 'the payload of "free" is not JSON'],
+    ["metadata that is not JSON", { type: "free", metadata: () => 1 }, 'the metadata of "free" is not JSON'],
     ["an empty key", { type: "free", idempotencyKey: "" }, "idempotency key"],
     ["a key with NUL", { type: "free", idempotencyKey: "a\0b" }, "idempotency key"],
     ["a key with a lone surrogate", { type: "free", idempotencyKey: "\ud800" }, "idempotency key"],
-    ["a key over its limit", { type: "free", idempotencyKey: "é".repeat(maxIdempotencyKeyBytes / 2) + "x" }, "longer than 512 bytes"],
+    [
+      "a key over its limit",
+      { type: "free", idempotencyKey: "é".repeat(maxIdempotencyKeyBytes / 2) + "x" },
+      "longer than 512 bytes",
+    ],
     ["an offset of zero", { type: "free", offset: 0 }, "offset"],
   ])("refuses %s", async (_name, input, message) => {
-    await expect(write(verb, input)).rejects.toMatchObject({ code: "INVALID_INPUT", message: expect.stringContaining(message) as string });
+    await expect(write(verb, input)).rejects.toMatchObject({
+      code: "INVALID_INPUT",
+      message: expect.stringContaining(message) as string,
+    });
   });
 
   it("takes a key of exactly its limit", async () => {
@@ -75,25 +104,37 @@ describe.each(["append", "emit"] as const)("%s", (verb) => {
   it("refuses a body one byte over, counting UTF-8 and metadata", async () => {
     const payload = "é".repeat((maxEventBytes - 4) / 2);
     expect(await write(verb, { type: "free", payload, metadata: 12 })).toHaveLength(1);
-    await expect(write(verb, { type: "free", payload, metadata: 123 })).rejects.toMatchObject({ code: "EVENT_TOO_LARGE", data: { bytes: maxEventBytes + 1 } });
+    await expect(write(verb, { type: "free", payload, metadata: 123 })).rejects.toMatchObject({
+      code: "EVENT_TOO_LARGE",
+      data: { bytes: maxEventBytes + 1 },
+    });
   });
 
   it("takes as many events as one batch may hold and refuses one more", async () => {
     const events = Array.from({ length: maxBatchEvents }, (_, n) => ({ type: "free", payload: n }));
     expect(await write(verb, ...events)).toHaveLength(maxBatchEvents);
-    await expect(write(verb, ...events, { type: "free" })).rejects.toMatchObject({ code: "BATCH_TOO_LARGE", data: { events: maxBatchEvents + 1 } });
+    await expect(write(verb, ...events, { type: "free" })).rejects.toMatchObject({
+      code: "BATCH_TOO_LARGE",
+      data: { events: maxBatchEvents + 1 },
+    });
   });
 
   it("takes 16 MiB of bodies in one batch and refuses one byte more", async () => {
     const half = { type: "free", payload: "x".repeat(maxEventBytes - 2) };
     expect(await write(verb, half, half)).toHaveLength(2);
-    await expect(write(verb, half, half, { type: "free", payload: 1 })).rejects.toMatchObject({ code: "BATCH_TOO_LARGE", data: { bytes: 2 * maxEventBytes + 1 } });
+    await expect(write(verb, half, half, { type: "free", payload: 1 })).rejects.toMatchObject({
+      code: "BATCH_TOO_LARGE",
+      data: { bytes: 2 * maxEventBytes + 1 },
+    });
   });
 });
 
 describe("emit alone", () => {
   it("refuses a precondition, since the event is appended later", async () => {
-    await expect(write("emit", { type: "free", offset: 2 })).rejects.toMatchObject({ code: "INVALID_INPUT", message: expect.stringContaining("use append") as string });
+    await expect(write("emit", { type: "free", offset: 2 })).rejects.toMatchObject({
+      code: "INVALID_INPUT",
+      message: expect.stringContaining("use append") as string,
+    });
     expect(await write("append", { type: "free", offset: 2 })).toHaveLength(1);
   });
 
@@ -112,7 +153,11 @@ describe("emit alone", () => {
 });
 
 describe("the state's limit", () => {
-  const go = (length: number) => ({ events: [committedEvent({ type: "go", payload: { text: "x".repeat(length) } })], range: { after: 0, through: 1 }, atHead: true });
+  const go = (length: number) => ({
+    events: [committedEvent({ type: "go", payload: { text: "x".repeat(length) } })],
+    range: { after: 0, through: 1 },
+    atHead: true,
+  });
   const frame = JSON.stringify({ text: "" }).length;
   const engineOf = () => {
     const storage = memoryStorage<{ text: string }>();

@@ -14,8 +14,16 @@ export class WriteBudget {
   take(events: readonly StampedEvent[]): void {
     const count = this.#events + events.length;
     const bytes = events.reduce((sum, event) => sum + event.bytes, this.#bytes);
-    if (count > maxBatchEvents) throw codedError("BATCH_TOO_LARGE", `${count} events in one batch; at most ${maxBatchEvents} are taken`, { events: count, maxBatchEvents });
-    if (bytes > maxBatchBytes) throw codedError("BATCH_TOO_LARGE", `${bytes} bytes of events in one batch; at most ${maxBatchBytes} are taken`, { bytes, maxBatchBytes });
+    if (count > maxBatchEvents)
+      throw codedError("BATCH_TOO_LARGE", `${count} events in one batch; at most ${maxBatchEvents} are taken`, {
+        events: count,
+        maxBatchEvents,
+      });
+    if (bytes > maxBatchBytes)
+      throw codedError("BATCH_TOO_LARGE", `${bytes} bytes of events in one batch; at most ${maxBatchBytes} are taken`, {
+        bytes,
+        maxBatchBytes,
+      });
     this.#events = count;
     this.#bytes = bytes;
   }
@@ -33,18 +41,24 @@ export interface StampedEvent {
  */
 export function stampEvent(contract: AnyProcessorContract, input: EventInput, processor: ProcessorSource): StampedEvent {
   const refuse = (problem: string): never => {
-    throw codedError("INVALID_INPUT", `processor ${contract.slug}: ${problem}`, { slug: contract.slug, type: typeof input.type === "string" ? input.type : null });
+    throw codedError("INVALID_INPUT", `processor ${contract.slug}: ${problem}`, {
+      slug: contract.slug,
+      type: typeof input.type === "string" ? input.type : null,
+    });
   };
   const name = JSON.stringify(input.type);
   if (!contract.emits.includes(input.type)) refuse(`the type ${name} is not among the contract's emits; declare it there`);
 
   const key = input.idempotencyKey;
   if (key !== undefined) {
-    if (typeof key !== "string" || key === "" || key.includes("\0") || !key.isWellFormed()) refuse(`the idempotency key of ${name} must be a non-empty string without NUL or lone surrogates`);
-    if (exceedsUtf8(key, maxIdempotencyKeyBytes)) refuse(`the idempotency key of ${name} is longer than ${maxIdempotencyKeyBytes} bytes`);
+    if (typeof key !== "string" || key === "" || key.includes("\0") || !key.isWellFormed())
+      refuse(`the idempotency key of ${name} must be a non-empty string without NUL or lone surrogates`);
+    if (exceedsUtf8(key, maxIdempotencyKeyBytes))
+      refuse(`the idempotency key of ${name} is longer than ${maxIdempotencyKeyBytes} bytes`);
   }
   const offset = input.offset;
-  if (offset !== undefined && !(Number.isSafeInteger(offset) && offset > 0)) refuse(`the expected offset of ${name} must be a positive integer`);
+  if (offset !== undefined && !(Number.isSafeInteger(offset) && offset > 0))
+    refuse(`the expected offset of ${name} must be a positive integer`);
 
   const checked = checkPayload(contract, input);
   if (checked.kind === "malformed") refuse(`the payload of ${name} does not fit its schema: ${checked.error.message}`);
@@ -53,7 +67,10 @@ export function stampEvent(contract: AnyProcessorContract, input: EventInput, pr
   const metadata = jsonText(input.metadata, () => refuse(`the metadata of ${name} is not JSON`));
   const bytes = (payload === undefined ? 0 : utf8Length(payload)) + (metadata === undefined ? 0 : utf8Length(metadata));
   if (bytes > maxEventBytes) {
-    throw codedError("EVENT_TOO_LARGE", `an event of type ${name} has ${bytes} bytes; at most ${maxEventBytes} are taken`, { bytes, maxEventBytes });
+    throw codedError("EVENT_TOO_LARGE", `an event of type ${name} has ${bytes} bytes; at most ${maxEventBytes} are taken`, {
+      bytes,
+      maxEventBytes,
+    });
   }
 
   const event: EventInput = {

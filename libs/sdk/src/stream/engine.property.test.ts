@@ -45,7 +45,10 @@ class Fold extends StreamProcessor<typeof Contract> {
 
 const inputs = fc.array(
   fc.oneof(
-    { weight: 4, arbitrary: fc.record({ type: fc.constant("add"), payload: fc.record({ value: fc.integer({ min: 0, max: 1000 }) }) }) },
+    {
+      weight: 4,
+      arbitrary: fc.record({ type: fc.constant("add"), payload: fc.record({ value: fc.integer({ min: 0, max: 1000 }) }) }),
+    },
     { weight: 1, arbitrary: fc.constant({ type: "add", payload: { value: "malformed" } }) },
     { weight: 2, arbitrary: fc.constant({ type: "noise" }) },
   ),
@@ -85,10 +88,15 @@ describe("ProcessorEngine", () => {
           const at = (await engine.snapshot()).offset;
           const after = Math.max(0, Math.min(log.length, at - step.back + step.skip));
           const through = Math.min(log.length, after + step.size);
-          const batch: EventBatch = { events: stream.events.slice(after, through), range: { after, through }, atHead: through === log.length };
+          const batch: EventBatch = {
+            events: stream.events.slice(after, through),
+            range: { after, through },
+            atHead: through === log.length,
+          };
           const before = { writes: storage.writes, from: processor.calls.length };
           try {
-            for await (const answer of engine.processBatch(batch)) if (answer.kind === "checkpoint") kept.push(...storage.takeOutbox());
+            for await (const answer of engine.processBatch(batch))
+              if (answer.kind === "checkpoint") kept.push(...storage.takeOutbox());
           } catch {
             expect(storage.writes).toBe(before.writes);
             expect(storage.outbox).toEqual([]);
@@ -103,8 +111,12 @@ describe("ProcessorEngine", () => {
         await settle(engine, stream, storage, { batchSize: 3 });
         const state = reduceProcessor(new Fold(), stream.events);
         expect((await engine.snapshot()).state).toEqual(state);
-        const emitted = [...kept, ...stream.events.slice(log.length)].map((event) => (event as { payload: { at: number } }).payload.at);
-        const good = stream.events.flatMap((event) => (event.type === "add" && typeof (event.payload as { value: unknown }).value === "number" ? [event.offset] : []));
+        const emitted = [...kept, ...stream.events.slice(log.length)].map(
+          (event) => (event as { payload: { at: number } }).payload.at,
+        );
+        const good = stream.events.flatMap((event) =>
+          event.type === "add" && typeof (event.payload as { value: unknown }).value === "number" ? [event.offset] : [],
+        );
         expect(emitted).toEqual(good);
       }),
       { numRuns: 300 },

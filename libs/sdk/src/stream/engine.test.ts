@@ -1,7 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineProcessorContract, ProcessorEngine, StreamProcessor } from "./processor.js";
-import type { BatchAnswer, EventBatch, ProcessBatchEndArgs, ProcessEventArgs, ProcessorProblem, ReduceArgs, StreamEvent, Timers } from "./processor.js";
+import type {
+  BatchAnswer,
+  EventBatch,
+  ProcessBatchEndArgs,
+  ProcessEventArgs,
+  ProcessorProblem,
+  ReduceArgs,
+  StreamEvent,
+  Timers,
+} from "./processor.js";
 import { OffsetWaiters } from "./offset-waiters.js";
 import { committedEvent, memoryStorage, memoryStream, settle } from "./test-support.js";
 
@@ -37,7 +46,9 @@ class Recorder extends StreamProcessor<Contract> {
     return event.type === "count" ? { seen: [...state.seen, event.offset] } : undefined;
   }
   override processEvent(args: ProcessEventArgs<Contract>) {
-    this.log.push(`${args.event === null ? "head" : `${args.event.type}@${args.event.offset}`}${args.delivery.caughtUp ? "!" : ""}`);
+    this.log.push(
+      `${args.event === null ? "head" : `${args.event.type}@${args.event.offset}`}${args.delivery.caughtUp ? "!" : ""}`,
+    );
     return this.hook(args, this.log);
   }
 }
@@ -95,7 +106,10 @@ describe("blockers", () => {
   it("waits for what processEvent itself awaits and for appends nobody awaited", async () => {
     const landing = gate();
     const stream = memoryStream();
-    const slowStream = { ...stream, append: async (events: Parameters<typeof stream.append>[0]) => (await landing.promise, stream.append(events)) };
+    const slowStream = {
+      ...stream,
+      append: async (events: Parameters<typeof stream.append>[0]) => (await landing.promise, stream.append(events)),
+    };
     const processor = new Recorder(async ({ event, append }, log) => {
       await turnOfTheLoop();
       log.push("awaited");
@@ -131,7 +145,10 @@ describe("blockers", () => {
     await expect(deliver(unseen.engine.processBatch(batch([event(1)])))).rejects.toThrow("the log is away");
     expect(unseen.storage.writes).toBe(0);
 
-    const handled = host(new Recorder(({ append }, log) => void append({ type: "counted", payload: { offset: 1 } }).catch(() => log.push("handled"))), { stream: shut });
+    const handled = host(
+      new Recorder(({ append }, log) => void append({ type: "counted", payload: { offset: 1 } }).catch(() => log.push("handled"))),
+      { stream: shut },
+    );
     await deliver(handled.engine.processBatch(batch([event(1)])));
     expect(handled.storage.writes).toBe(1);
   });
@@ -156,7 +173,8 @@ describe("blockers", () => {
 describe("background work", () => {
   it("[iterate-64] reports a failure of background work and commits the batch; the next batch is fine", async () => {
     const processor = new Recorder(({ event, runInBackground }) => {
-      if (event?.offset === 1) runInBackground(() => Promise.reject(Object.assign(new Error("no such door"), { code: "NOT_FOUND" })));
+      if (event?.offset === 1)
+        runInBackground(() => Promise.reject(Object.assign(new Error("no such door"), { code: "NOT_FOUND" })));
     });
     const { engine, storage, problems } = host(processor);
 
@@ -198,7 +216,11 @@ describe("background work", () => {
     slow.resolve();
     expect((await settled).value).toEqual({ kind: "settled", failures: [] });
     expect(processor.log.slice(-2)).toEqual(["appended", "last"]);
-    expect(stream.events[0]?.source.processor).toEqual({ slug: "recorder", version: "1", whileProcessing: { offset: 1, type: "count" } });
+    expect(stream.events[0]?.source.processor).toEqual({
+      slug: "recorder",
+      version: "1",
+      whileProcessing: { offset: 1, type: "count" },
+    });
   });
 
   it("starts no background work of a failed batch", async () => {
@@ -248,33 +270,39 @@ describe("failures", () => {
     const { engine, storage, problems } = host(new Late());
     await deliver(engine.processBatch(batch([event(1)])));
     expect(storage.checkpoint?.state).toEqual({ seen: [] });
-    expect(problems[0]?.error).toMatchObject({ code: "INVALID_INPUT", message: expect.stringContaining("must be synchronous") as string });
+    expect(problems[0]?.error).toMatchObject({
+      code: "INVALID_INPUT",
+      message: expect.stringContaining("must be synchronous") as string,
+    });
   });
 
   it.each([
     ["a blocker", ({ blockProcessorWhile }: ProcessEventArgs<Contract>, fail: () => void) => blockProcessorWhile(fail)],
     ["processEvent", (_args: ProcessEventArgs<Contract>, fail: () => void) => fail()],
     ["an awaited promise", async (_args: ProcessEventArgs<Contract>, fail: () => void) => (await turnOfTheLoop(), fail())],
-  ])("[iterate-66] keeps nothing when %s of the last event throws; the whole batch is done again, then written once", async (_name, act) => {
-    let failures = 1;
-    const processor = new Recorder((args) =>
-      act(args, () => {
-        args.emit({ type: "counted", payload: { offset: args.event?.offset ?? 0 } });
-        if (args.event?.offset === 2 && failures-- > 0) throw new Error("the door is shut");
-      }),
-    );
-    const { engine, storage } = host(processor);
-    const events = batch([event(1), event(2)]);
+  ])(
+    "[iterate-66] keeps nothing when %s of the last event throws; the whole batch is done again, then written once",
+    async (_name, act) => {
+      let failures = 1;
+      const processor = new Recorder((args) =>
+        act(args, () => {
+          args.emit({ type: "counted", payload: { offset: args.event?.offset ?? 0 } });
+          if (args.event?.offset === 2 && failures-- > 0) throw new Error("the door is shut");
+        }),
+      );
+      const { engine, storage } = host(processor);
+      const events = batch([event(1), event(2)]);
 
-    await expect(deliver(engine.processBatch(events))).rejects.toThrow("the door is shut");
-    expect(storage).toMatchObject({ writes: 0, checkpoint: null, outbox: [] });
+      await expect(deliver(engine.processBatch(events))).rejects.toThrow("the door is shut");
+      expect(storage).toMatchObject({ writes: 0, checkpoint: null, outbox: [] });
 
-    await deliver(engine.processBatch(events));
-    expect(storage.writes).toBe(1);
-    expect(storage.checkpoint?.state).toEqual({ seen: [1, 2] });
-    expect(processor.log).toEqual(["count@1", "count@2!", "count@1", "count@2!"]);
-    expect(storage.outbox.map(({ payload }) => payload)).toEqual([{ offset: 1 }, { offset: 2 }]);
-  });
+      await deliver(engine.processBatch(events));
+      expect(storage.writes).toBe(1);
+      expect(storage.checkpoint?.state).toEqual({ seen: [1, 2] });
+      expect(processor.log).toEqual(["count@1", "count@2!", "count@1", "count@2!"]);
+      expect(storage.outbox.map(({ payload }) => payload)).toEqual([{ offset: 1 }, { offset: 2 }]);
+    },
+  );
 
   it("forgets what a failed batch did to the state in place", async () => {
     let fail = true;
@@ -282,7 +310,9 @@ describe("failures", () => {
       state.seen.push(99);
       if (fail) throw new Error("half done");
     });
-    const { engine, storage } = host(processor, { storage: memoryStorage({ version: "1", offset: 0, state: { seen: [] as number[] } }) });
+    const { engine, storage } = host(processor, {
+      storage: memoryStorage({ version: "1", offset: 0, state: { seen: [] as number[] } }),
+    });
     await expect(deliver(engine.processBatch(batch([poke(1)])))).rejects.toThrow("half done");
     fail = false;
     expect((await engine.snapshot()).state).toEqual({ seen: [] });
@@ -315,7 +345,11 @@ describe("caught up", () => {
     ["nothing at head", batch([], { after: 0, through: 0 }), ["head!"]],
     ["events below the head", batch([event(1), event(2)], { atHead: false }), ["count@1", "count@2"]],
     ["a last ephemeral event", batch([event(1), poke(2)]), ["count@1", "poke@2!"]],
-    ["500 events", batch(Array.from({ length: 500 }, (_, index) => event(index + 1))), [...Array.from({ length: 499 }, (_, index) => `count@${index + 1}`), "count@500!"]],
+    [
+      "500 events",
+      batch(Array.from({ length: 500 }, (_, index) => event(index + 1))),
+      [...Array.from({ length: 499 }, (_, index) => `count@${index + 1}`), "count@500!"],
+    ],
   ])("[iterate-67] says caughtUp exactly once for %s", async (_name, input, expected) => {
     const processor = new Recorder();
     const { engine } = host(processor);
@@ -337,7 +371,9 @@ describe("caught up", () => {
     });
     const { engine, storage } = host(processor);
     await deliver(engine.processBatch(batch([], { after: 0, through: 0 })));
-    expect(storage.outbox).toEqual([{ type: "counted", payload: { offset: 0 }, source: { processor: { slug: "recorder", version: "1" } } }]);
+    expect(storage.outbox).toEqual([
+      { type: "counted", payload: { offset: 0 }, source: { processor: { slug: "recorder", version: "1" } } },
+    ]);
   });
 });
 
@@ -346,10 +382,20 @@ describe("payloads", () => {
     const payloads: unknown[] = [];
     const processor = new Recorder(({ event }) => payloads.push(event?.payload));
     const { engine, storage, problems } = host(processor);
-    await deliver(engine.processBatch(batch([event(1, "count", { by: "many" }), event(2, "count", { by: 3, extra: 1 }), committedEvent({ type: "count" }, { offset: 3 })])));
+    await deliver(
+      engine.processBatch(
+        batch([
+          event(1, "count", { by: "many" }),
+          event(2, "count", { by: 3, extra: 1 }),
+          committedEvent({ type: "count" }, { offset: 3 }),
+        ]),
+      ),
+    );
     expect(payloads).toEqual([{ by: 3 }, { by: 1 }]);
     expect(storage.checkpoint).toEqual({ version: "1", offset: 3, state: { seen: [2, 3] } });
-    expect(problems).toMatchObject([{ kind: "malformed-payload", offset: 1, type: "count", error: { message: expect.stringContaining("by: ") as string } }]);
+    expect(problems).toMatchObject([
+      { kind: "malformed-payload", offset: 1, type: "count", error: { message: expect.stringContaining("by: ") as string } },
+    ]);
   });
 });
 
@@ -357,21 +403,28 @@ describe("another version", () => {
   const inputs = [{ type: "count" }, { type: "noise" }, { type: "count" }];
   const old = { version: "1", offset: 3, state: { seen: [777] } };
 
-  it.each(["a batch", "a snapshot"])("[iterate-69] folds again through the old cursor without effects when %s comes first, then handles the new event once", async (first) => {
-    const stream = memoryStream([...inputs, { type: "count" }]);
-    const storage = memoryStorage(old);
-    const processor = new Recorder(({ event, emit }) => emit({ type: "counted", payload: { offset: event?.offset ?? 0 } }), undefined, "2");
-    const { engine } = host(processor, { stream, storage });
+  it.each(["a batch", "a snapshot"])(
+    "[iterate-69] folds again through the old cursor without effects when %s comes first, then handles the new event once",
+    async (first) => {
+      const stream = memoryStream([...inputs, { type: "count" }]);
+      const storage = memoryStorage(old);
+      const processor = new Recorder(
+        ({ event, emit }) => emit({ type: "counted", payload: { offset: event?.offset ?? 0 } }),
+        undefined,
+        "2",
+      );
+      const { engine } = host(processor, { stream, storage });
 
-    if (first === "a snapshot") {
-      expect(await engine.snapshot()).toEqual({ offset: 3, state: { seen: [1, 3] } });
-      expect(storage.writes).toBe(0);
-    }
-    await deliver(engine.processBatch(batch([event(4)])));
-    expect(processor.log).toEqual(["count@4!"]);
-    expect(storage.checkpoint).toEqual({ version: "2", offset: 4, state: { seen: [1, 3, 4] } });
-    expect(storage.outbox.map(({ payload }) => payload)).toEqual([{ offset: 4 }]);
-  });
+      if (first === "a snapshot") {
+        expect(await engine.snapshot()).toEqual({ offset: 3, state: { seen: [1, 3] } });
+        expect(storage.writes).toBe(0);
+      }
+      await deliver(engine.processBatch(batch([event(4)])));
+      expect(processor.log).toEqual(["count@4!"]);
+      expect(storage.checkpoint).toEqual({ version: "2", offset: 4, state: { seen: [1, 3, 4] } });
+      expect(storage.outbox.map(({ payload }) => payload)).toEqual([{ offset: 4 }]);
+    },
+  );
 
   it("keeps the new version's state although no new event came", async () => {
     const storage = memoryStorage(old);
@@ -476,7 +529,11 @@ describe("waiting for an offset", () => {
 
   it("[iterate-74] removes a waiter whose time is over and leaves the others", async () => {
     const { timers, due } = manualTimers();
-    const engine = new ProcessorEngine(new Recorder(), { stream: memoryStream(), storage: memoryStorage<{ seen: number[] }>(), timers });
+    const engine = new ProcessorEngine(new Recorder(), {
+      stream: memoryStream(),
+      storage: memoryStorage<{ seen: number[] }>(),
+      timers,
+    });
     const short = engine.waitUntilProcessed({ offset: 2, timeoutMs: 5 });
     const long = engine.waitUntilProcessed({ offset: 2 });
     expect(due.map(({ delayMs }) => delayMs)).toEqual([5, 10_000]);
@@ -492,7 +549,9 @@ describe("waiting for an offset", () => {
   it("[iterate-74] holds no waiter that was answered or whose time is over", async () => {
     const { timers, due } = manualTimers();
     const waiters = new OffsetWaiters(timers);
-    const waits = [waiters.wait(3, 1), waiters.wait(2), waiters.wait(500_000, 500_000)].map((wait) => wait.catch((error: unknown) => (error as { code: string }).code));
+    const waits = [waiters.wait(3, 1), waiters.wait(2), waiters.wait(500_000, 500_000)].map((wait) =>
+      wait.catch((error: unknown) => (error as { code: string }).code),
+    );
     expect(due.map(({ delayMs }) => delayMs)).toEqual([1, 10_000, 120_000]);
     due[0]?.callback();
     waiters.reached(2);
@@ -504,7 +563,11 @@ describe("waiting for an offset", () => {
 
   it("learns from the checkpoint how far it has come", async () => {
     const { timers } = manualTimers();
-    const engine = new ProcessorEngine(new Recorder(), { stream: memoryStream(), storage: memoryStorage({ version: "1", offset: 7, state: { seen: [] as number[] } }), timers });
+    const engine = new ProcessorEngine(new Recorder(), {
+      stream: memoryStream(),
+      storage: memoryStorage({ version: "1", offset: 7, state: { seen: [] as number[] } }),
+      timers,
+    });
     await expect(engine.waitUntilProcessed({ offset: 7 })).resolves.toEqual({ offset: 7 });
   });
 });

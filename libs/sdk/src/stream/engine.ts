@@ -13,8 +13,24 @@ import type { EventsPage } from "../api/context.js";
 import { codedError, errorCode, type CodedError } from "../lib/coded-error.js";
 import { exceedsUtf8, utf8Length } from "../lib/utf8.js";
 import { BackgroundWork } from "./background-work.js";
-import { checkPayload, consumesEvent, initialState, type AnyProcessorContract, type ConsumedEvent, type ProcessorState } from "./contract.js";
-import type { BackgroundFailure, BatchAnswer, CheckpointAnswer, EventBatch, ProcessorStorage, ProcessorStream, ReportProblem, Timers } from "./engine-ports.js";
+import {
+  checkPayload,
+  consumesEvent,
+  initialState,
+  type AnyProcessorContract,
+  type ConsumedEvent,
+  type ProcessorState,
+} from "./contract.js";
+import type {
+  BackgroundFailure,
+  BatchAnswer,
+  CheckpointAnswer,
+  EventBatch,
+  ProcessorStorage,
+  ProcessorStream,
+  ReportProblem,
+  Timers,
+} from "./engine-ports.js";
 import { WriteBudget, type StampedEvent } from "./emitted-event.js";
 import type { EventInput, StreamEvent } from "./event.js";
 import { EventTurn, type TurnHost } from "./event-turn.js";
@@ -94,12 +110,22 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
   }
 
   /** Resolves when everything through `offset` was processed; rejects with WAIT_TIMEOUT (default after 10 s, at most 120 s). */
-  async waitUntilProcessed({ offset, timeoutMs }: { readonly offset: number; readonly timeoutMs?: number }): Promise<{ readonly offset: number }> {
+  async waitUntilProcessed({
+    offset,
+    timeoutMs,
+  }: {
+    readonly offset: number;
+    readonly timeoutMs?: number;
+  }): Promise<{ readonly offset: number }> {
     if (this.#waiters === null) throw codedError("INTERNAL", "this engine was made without timers and cannot wait");
     if (this.#position !== null && this.#position.through >= offset) return { offset: this.#position.through };
     const waiting = this.#waiters.wait(offset, timeoutMs);
     // A fresh engine learns from its checkpoint how far it has come; a failed read leaves the wait to the next batch.
-    if (this.#position === null) this.#exclusively(() => this.#load()).then(({ through }) => this.#waiters?.reached(through), () => undefined);
+    if (this.#position === null)
+      this.#exclusively(() => this.#load()).then(
+        ({ through }) => this.#waiters?.reached(through),
+        () => undefined,
+      );
     return { offset: await waiting };
   }
 
@@ -161,7 +187,11 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
     const through = Math.max(position.through, batch.range.through);
     const hasDurable = hadGap || batch.events.length === 0 || batch.events.some((event) => event.ephemeral !== true);
     const checkpoint = { version: this.#processor.contract.version, offset: through, state: run.state };
-    const changed = !position.kept.current || run.state !== position.state || run.emits.length > 0 || (hasDurable && through > position.kept.offset);
+    const changed =
+      !position.kept.current ||
+      run.state !== position.state ||
+      run.emits.length > 0 ||
+      (hasDurable && through > position.kept.offset);
     if (changed) {
       this.#assertFits(run.state);
       await this.#storage.write(checkpoint, run.emits);
@@ -186,7 +216,10 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
 
   async #handleEvent(event: ConsumedEvent<C>, run: BatchRun<C>, caughtUp: boolean): Promise<void> {
     const previousState = run.state;
-    const state = event.ephemeral === true ? previousState : this.#reduce(event, previousState, (error) => this.#problem("reduce-failed", event, error));
+    const state =
+      event.ephemeral === true
+        ? previousState
+        : this.#reduce(event, previousState, (error) => this.#problem("reduce-failed", event, error));
     run.state = state;
     run.handling = event;
     run.processed += 1;
@@ -199,7 +232,10 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
     await this.#process(run, { event: null, state: run.state, previousState: run.state, delivery: { caughtUp: true } });
   }
 
-  #process(run: BatchRun<C>, call: Pick<ProcessEventArgs<C>, "event" | "state" | "previousState" | "delivery">): Promise<void> | undefined {
+  #process(
+    run: BatchRun<C>,
+    call: Pick<ProcessEventArgs<C>, "event" | "state" | "previousState" | "delivery">,
+  ): Promise<void> | undefined {
     if (this.#processor.processEvent === StreamProcessor.prototype.processEvent) return undefined;
     return new EventTurn(run, call.event).run((actions) => this.#processor.processEvent({ ...call, ...actions }));
   }
@@ -207,7 +243,9 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
   async #endBatch(previousState: ProcessorState<C>, run: BatchRun<C>, caughtUp: boolean): Promise<void> {
     if (run.processed === 0 || this.#processor.processBatchEnd === undefined) return;
     const { state } = run;
-    await new EventTurn(run, run.handling).run((actions) => this.#processor.processBatchEnd?.({ state, previousState, delivery: { caughtUp }, ...actions }));
+    await new EventTurn(run, run.handling).run((actions) =>
+      this.#processor.processBatchEnd?.({ state, previousState, delivery: { caughtUp }, ...actions }),
+    );
   }
 
   #reduce(event: ConsumedEvent<C>, state: ProcessorState<C>, onFailure?: (error: unknown) => void): ProcessorState<C> {
@@ -215,9 +253,12 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
       const next: unknown = this.#processor.reduce({ event, state });
       if (next instanceof Promise) {
         next.catch(() => undefined);
-        throw codedError("INVALID_INPUT", `processor ${this.#processor.contract.slug}: reduce must be synchronous; it answered a promise`);
+        throw codedError(
+          "INVALID_INPUT",
+          `processor ${this.#processor.contract.slug}: reduce must be synchronous; it answered a promise`,
+        );
       }
-      return next === undefined ? state : (next);
+      return next === undefined ? state : next;
     } catch (thrown) {
       onFailure?.(thrown);
       return state;
@@ -237,7 +278,8 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
         if (event.ephemeral !== true) yield event;
       }
       if (page.atHead) return;
-      if (page.scannedThroughOffset <= from) throw codedError("INTERNAL", `a read after offset ${from} made no progress and is not at the head`, { afterOffset: from });
+      if (page.scannedThroughOffset <= from)
+        throw codedError("INTERNAL", `a read after offset ${from} made no progress and is not at the head`, { afterOffset: from });
     }
   }
 
@@ -247,7 +289,11 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
     if (json === undefined) throw codedError("INVALID_INPUT", `processor ${slug}: the state is not JSON`, { slug });
     if (!exceedsUtf8(json, maxStateBytes)) return;
     const bytes = utf8Length(json);
-    this.#refused = codedError("REDUCE_CHECKPOINT_TOO_LARGE", `processor ${slug}: the state has ${bytes} bytes; at most ${maxStateBytes} are kept`, { slug, bytes, maxStateBytes });
+    this.#refused = codedError(
+      "REDUCE_CHECKPOINT_TOO_LARGE",
+      `processor ${slug}: the state has ${bytes} bytes; at most ${maxStateBytes} are kept`,
+      { slug, bytes, maxStateBytes },
+    );
     throw this.#refused;
   }
 
@@ -256,7 +302,11 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
     const budget = new WriteBudget();
     const failures: BackgroundFailure[] = [];
     const work = new BackgroundWork((error, offset) => {
-      failures.push({ offset, code: errorCode(error, "CODE_FAILED"), message: error instanceof Error ? error.message : String(error) });
+      failures.push({
+        offset,
+        code: errorCode(error, "CODE_FAILED"),
+        message: error instanceof Error ? error.message : String(error),
+      });
       this.#report({ kind: "background-failed", slug: contract.slug, offset, type: null, error });
     });
     const run: BatchRun<C> = {
@@ -284,7 +334,10 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
 
 const reportToConsole: ReportProblem = ({ kind, slug, offset, type, error }) => {
   // eslint-disable-next-line no-console -- in an isolate the console is the log
-  console.error(`processor ${slug}: ${kind}${offset === null ? "" : ` at offset ${offset}`}${type === null ? "" : ` (${type})`}`, error);
+  console.error(
+    `processor ${slug}: ${kind}${offset === null ? "" : ` at offset ${offset}`}${type === null ? "" : ` (${type})`}`,
+    error,
+  );
 };
 
 /** Throws INVALID_INPUT when a host sends events out of order or outside the range they are said to fill. */
@@ -296,6 +349,9 @@ function assertBatch({ events, range }: EventBatch): void {
     return follows;
   });
   if (!inOrder || range.through < range.after || range.after < 0) {
-    throw codedError("INVALID_INPUT", `a batch of ${events.length} events does not fill its range ${range.after}–${range.through} in order`);
+    throw codedError(
+      "INVALID_INPUT",
+      `a batch of ${events.length} events does not fill its range ${range.after}–${range.through} in order`,
+    );
   }
 }

@@ -26,7 +26,8 @@ export class EventTurn {
   constructor(host: TurnHost, handling: { readonly offset: number; readonly type: string } | null) {
     this.#host = host;
     const { slug, version } = host.contract;
-    this.#source = handling === null ? { slug, version } : { slug, version, whileProcessing: { offset: handling.offset, type: handling.type } };
+    this.#source =
+      handling === null ? { slug, version } : { slug, version, whileProcessing: { offset: handling.offset, type: handling.type } };
   }
 
   /** Runs the call, then its blockers to a fixed point. Answers nothing to wait for when the call was synchronous and asked for nothing. */
@@ -105,7 +106,10 @@ export class EventTurn {
     this.#assertOpen("emit");
     for (const input of inputs) {
       if (input.offset !== undefined) {
-        throw codedError("INVALID_INPUT", `an emitted ${JSON.stringify(input.type)} cannot expect an offset: it is appended later; use append`);
+        throw codedError(
+          "INVALID_INPUT",
+          `an emitted ${JSON.stringify(input.type)} cannot expect an offset: it is appended later; use append`,
+        );
       }
     }
     this.#host.buffer(inputs.map((input) => stampEvent(this.#host.contract, input, this.#source)));
@@ -113,7 +117,9 @@ export class EventTurn {
 
   #assertOpen(action: string): void {
     if (!this.#open) {
-      throw codedError("INVALID_INPUT", `${action} was called after its event was processed; background work writes with append`, { action });
+      throw codedError("INVALID_INPUT", `${action} was called after its event was processed; background work writes with append`, {
+        action,
+      });
     }
   }
 }
@@ -135,7 +141,10 @@ class WatchedAppend extends Promise<StreamEvent[]> {
     return Promise;
   }
 
-  override then<A = StreamEvent[], B = never>(onFulfilled?: ((events: StreamEvent[]) => A | PromiseLike<A>) | null, onRejected?: ((reason: unknown) => B | PromiseLike<B>) | null): Promise<A | B> {
+  override then<A = StreamEvent[], B = never>(
+    onFulfilled?: ((events: StreamEvent[]) => A | PromiseLike<A>) | null,
+    onRejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
     this.observed = true;
     return super.then(onFulfilled, onRejected);
   }

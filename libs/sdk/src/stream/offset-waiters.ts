@@ -28,7 +28,12 @@ export class OffsetWaiters {
     return new Promise((resolve, reject) => {
       const cancel = this.#timers.after(Math.min(timeoutMs, maxWaitMs), () => {
         this.#waiting.delete(waiter);
-        reject(codedError("WAIT_TIMEOUT", `the processor did not come to offset ${offset} in ${timeoutMs} ms; wait again`, { offset, timeoutMs }));
+        reject(
+          codedError("WAIT_TIMEOUT", `the processor did not come to offset ${offset} in ${timeoutMs} ms; wait again`, {
+            offset,
+            timeoutMs,
+          }),
+        );
       });
       const waiter: Waiter = {
         offset,

@@ -89,7 +89,10 @@ export abstract class StreamProcessor<C extends AnyProcessorContract = AnyProces
   idempotencyKey(key: string, event?: { readonly offset: number } | null): string {
     const full = event ? `${this.contract.slug}/${key}:${event.offset}` : `${this.contract.slug}/${key}`;
     if (exceedsUtf8(full, maxIdempotencyKeyBytes)) {
-      throw codedError("INVALID_INPUT", `idempotency key ${JSON.stringify(full.slice(0, 80))}… is longer than ${maxIdempotencyKeyBytes} bytes`);
+      throw codedError(
+        "INVALID_INPUT",
+        `idempotency key ${JSON.stringify(full.slice(0, 80))}… is longer than ${maxIdempotencyKeyBytes} bytes`,
+      );
     }
     return full;
   }

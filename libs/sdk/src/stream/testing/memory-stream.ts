@@ -18,16 +18,23 @@ export function memoryStream(inputs: readonly EventInput[] = [], { path = "/" }:
   const append = (batch: readonly EventInput[]): StreamEvent[] => {
     const fresh: StreamEvent[] = [];
     const answers = batch.map((input) => {
-      const existing = [...events, ...fresh].find((event) => input.idempotencyKey !== undefined && event.idempotencyKey === input.idempotencyKey);
+      const existing = [...events, ...fresh].find(
+        (event) => input.idempotencyKey !== undefined && event.idempotencyKey === input.idempotencyKey,
+      );
       if (existing !== undefined) {
         if (body(existing) !== body(input)) {
-          throw codedError("IDEMPOTENCY_CONFLICT", `the key ${JSON.stringify(input.idempotencyKey)} names another event`, { existingOffset: existing.offset });
+          throw codedError("IDEMPOTENCY_CONFLICT", `the key ${JSON.stringify(input.idempotencyKey)} names another event`, {
+            existingOffset: existing.offset,
+          });
         }
         return existing;
       }
       const offset = events.length + fresh.length + 1;
       if (input.offset !== undefined && input.offset !== offset) {
-        throw codedError("OFFSET_CONFLICT", `expected offset ${input.offset}; the next is ${offset}`, { expected: input.offset, actual: offset });
+        throw codedError("OFFSET_CONFLICT", `expected offset ${input.offset}; the next is ${offset}`, {
+          expected: input.offset,
+          actual: offset,
+        });
       }
       const event = committedEvent(JSON.parse(JSON.stringify(input)) as EventInput, { offset, path });
       fresh.push(event);
@@ -45,7 +52,11 @@ export function memoryStream(inputs: readonly EventInput[] = [], { path = "/" }:
       const matching = events.filter((event) => event.offset > afterOffset && (types === undefined || types.includes(event.type)));
       const page = matching.slice(0, limit);
       const atHead = page.length === matching.length;
-      return { events: page, scannedThroughOffset: atHead ? Math.max(afterOffset, events.length) : (page.at(-1)?.offset ?? afterOffset), atHead };
+      return {
+        events: page,
+        scannedThroughOffset: atHead ? Math.max(afterOffset, events.length) : (page.at(-1)?.offset ?? afterOffset),
+        atHead,
+      };
     },
   };
 }
@@ -53,6 +64,8 @@ export function memoryStream(inputs: readonly EventInput[] = [], { path = "/" }:
 /** What makes two events with one key the same: type, payload and metadata, whatever the order of keys. */
 function body({ type, payload, metadata }: EventInput | StreamEvent): string {
   return JSON.stringify([type, payload ?? null, metadata ?? null], (_key, value: unknown) =>
-    typeof value === "object" && value !== null && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value,
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value,
   );
 }

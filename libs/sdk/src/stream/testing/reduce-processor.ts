@@ -8,7 +8,10 @@ import { committedEvent } from "./committed-event.js";
  * The state after `inputs`, as the engine folds them: types the contract does not consume, malformed payloads and ephemeral events are
  * left out. Unlike the engine it throws what `reduce` throws, and freezes every state so that a change in place throws too.
  */
-export function reduceProcessor<C extends AnyProcessorContract>(processor: StreamProcessor<C>, inputs: readonly (EventInput | StreamEvent)[]): ProcessorState<C> {
+export function reduceProcessor<C extends AnyProcessorContract>(
+  processor: StreamProcessor<C>,
+  inputs: readonly (EventInput | StreamEvent)[],
+): ProcessorState<C> {
   const { contract } = processor;
   let state = deepFreeze(initialState(contract));
   inputs.forEach((input, index) => {

@@ -30,5 +30,7 @@ export async function settle<C extends AnyProcessorContract>(
     }
     if (atHead && stream.events.length === through) return engine.snapshot();
   }
-  throw codedError("LOOP_LIMIT", `the processor still writes after ${maxBatches} batches; it answers its own events`, { maxBatches });
+  throw codedError("LOOP_LIMIT", `the processor still writes after ${maxBatches} batches; it answers its own events`, {
+    maxBatches,
+  });
 }
