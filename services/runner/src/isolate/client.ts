@@ -125,7 +125,10 @@ export class IsolatePool {
     let expected: BatchAnswer["kind"] | undefined = "checkpoint";
     // Background work starts once the caller has taken the checkpoint and asks for more: the harness waits for this answer.
     const kept = Promise.withResolvers<null>();
-    const withProceed: IsolateHost = { ...host, hostCall: (call, signal) => (call.method === proceedMethod ? kept.promise : host.hostCall(call, signal)) };
+    const withProceed: IsolateHost = {
+      hostCall: (call, signal) => (call.method === proceedMethod ? kept.promise : host.hostCall(call, signal)),
+      log: (record) => host.log?.(record),
+    };
     for await (const frame of this.#frames(batch, { $case: "processBatch", value }, withProceed)) {
       const answer = parseBatchFrame(frame);
       if (answer.kind !== expected) throw codedError("ISOLATE_OUTPUT", `The process answered ${answer.kind} where ${expected ?? "nothing"} follows.`);

@@ -25,6 +25,7 @@ export class Exchange {
   readonly #surroundings: Surroundings;
   readonly #settled = Promise.withResolvers<ProjectFailure | undefined>();
   #hasBegun = false;
+  #hasBroken = false;
 
   constructor(isolate: Isolate, invocation: Invocation, surroundings: Surroundings) {
     this.#isolate = isolate;
@@ -60,7 +61,8 @@ export class Exchange {
     if (this.#hasBegun) return answerFailure(response, codedError("NOT_FOUND", "This invocation has had its request."));
     this.#hasBegun = true;
     const gone = () => {
-      if (!response.writableFinished) this.#invocation.end(codedError("CANCELLED", "The client of this request went away."));
+      // A body that breaks takes the response with it: that is not the client's leaving.
+      if (!response.writableFinished && !this.#hasBroken) this.#invocation.end(codedError("CANCELLED", "The client of this request went away."));
     };
     response.once("close", gone);
     try {
@@ -86,6 +88,7 @@ export class Exchange {
       response.writeHead(answer.statusCode, responseHeaders(answer.headers));
       // The head goes at once: a body that streams may take its time.
       response.flushHeaders();
+      answer.body.once("error", () => (this.#hasBroken = true));
       await pipeline(answer.body, response);
       return undefined;
     }

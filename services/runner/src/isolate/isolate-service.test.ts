@@ -15,7 +15,7 @@ import { held, invocationOf, startRole, type TestRole } from "./service-fixture.
 
 let role: TestRole;
 beforeAll(async () => {
-  role = await startRole({ limits: { loopMs: 400 } });
+  role = await startRole({ loopMs: 400 });
 });
 afterAll(() => role.stop());
 
@@ -132,7 +132,13 @@ describe("an invocation", () => {
   test("that is killed says so, and the next one runs in a new process", async () => {
     const bundle = held(processorBundle(`if (input.loop) { console.warn("here I go"); for (;;); } ${checkpoint} ${settled}`));
     const logs: unknown[] = [];
-    await expect(answers(role.client.processBatch(batchOf(bundle, { loop: true }), { ...silent, log: (record) => logs.push(record) }))).rejects.toMatchObject({ code: "ISOLATE_CPU", data: { killed: true, alone: true } });
+    class Recorder implements IsolateHost {
+      hostCall = silent.hostCall;
+      log(record: unknown): void {
+        logs.push(record);
+      }
+    }
+    await expect(answers(role.client.processBatch(batchOf(bundle, { loop: true }), new Recorder()))).rejects.toMatchObject({ code: "ISOLATE_CPU", data: { killed: true, alone: true } });
     expect(logs).toMatchObject([{ level: "warn", message: "here I go", atUs: expect.any(Number) }]);
     expect(await answers(role.client.processBatch(batchOf(bundle), silent))).toHaveLength(2);
     expect(bundle.reads).toBe(1);

@@ -15,8 +15,9 @@ import type { Invocation, InvocationSink } from "./invocation.js";
 import type { InvocationLimits, IsolateLimits } from "./limits.js";
 import { OpenInvocations } from "./open-invocations.js";
 import type { IsolatePrograms } from "./platform.js";
+import { ProcessFolder } from "./process-folder.js";
 import { Watchdog } from "./watchdog.js";
-import { ProcessFolder, WorkerdProcess } from "./workerd-process.js";
+import { WorkerdProcess } from "./workerd-process.js";
 
 export interface IsolateDeps {
   readonly limits: IsolateLimits;

@@ -1,25 +1,19 @@
 /** The isolate role as a runner meets it, in one process: real gRPC, real HTTP, real keys, real workerd. */
 import { mkdtemp, rm } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { IsolateServiceService } from "@iterate-platform/proto/iterate/runner/v1/isolate";
 import { createGrpcServer } from "@iterate-platform/service/grpc-server";
 import { createLog } from "@iterate-platform/service/log";
 import { generateKeys, Trust } from "@iterate-platform/service/trust";
 import type { Bundle } from "./bundle.js";
 import { IsolatePool, type IsolateBundle } from "./client.js";
-import type { Exchange } from "./exchange.js";
-import { exchangeListener } from "./exchange-listener.js";
-import { Isolate } from "./isolate.js";
-import { isolateServiceHandlers, isolateServiceRules } from "./isolate-service.js";
 import { isolateLimits, type IsolateLimits } from "./limits.js";
 import { isolatePrograms } from "./platform.js";
-import { poolLimits, ProcessPool, type PoolLimits } from "./process-pool.js";
+import { poolLimits } from "./process-pool.js";
+import { isolateRole } from "./role.js";
 
 export interface TestRole {
   readonly client: IsolatePool;
-  readonly pool: ProcessPool<Isolate>;
   readonly httpUrl: string;
   readonly grpcUrl: string;
   /** The trust of a service, for calls that are none of the client's. */
@@ -29,39 +23,42 @@ export interface TestRole {
   stop(): Promise<void>;
 }
 
-export async function startRole(overrides: { limits?: Partial<IsolateLimits>; pool?: Partial<PoolLimits>; tenancy?: "project" | "shared" } = {}): Promise<TestRole> {
+/** Keys of the services that tests speak for, and one that `runner-isolate` must not be given. */
+export async function testKeys() {
   const directory = await mkdtemp(join(tmpdir(), "iterate-keys-"));
-  const keys = await generateKeys({ directory, services: ["runner", "runner-isolate", "bundler"] });
+  const keys = await generateKeys({ directory, services: ["runner", "bundler", "runner-isolate"] });
   const trustOf = (service: string) => Trust.load({ service, keyFile: keys.keyFile(service), trustedKeysFile: keys.trustedKeysFile });
+  return { trustOf, trustedKeysFile: keys.trustedKeysFile, keyFile: keys.keyFile, remove: () => rm(directory, { recursive: true, force: true }) };
+}
+
+export async function startRole(overrides: Partial<IsolateLimits> = {}): Promise<TestRole> {
+  const keys = await testKeys();
   const trust = await Trust.load({ service: "runner-isolate", trustedKeysFile: keys.trustedKeysFile });
-  const limits = { ...isolateLimits, ...overrides.limits };
-  const programs = isolatePrograms();
+  const log = createLog("test", { level: "error" });
+  const listen = (variable: string) => ({ variable, host: "127.0.0.1", port: 0 });
+  const grpc = createGrpcServer({ name: "runner-isolate", listen: listen("GRPC_LISTEN"), log, trust });
   const pids: number[] = [];
-  const start = async (bundle: Bundle) => {
-    const isolate = await Isolate.start(bundle, { limits, programs });
-    pids.push(isolate.pid);
-    return isolate;
-  };
-  const ofPool = { ...poolLimits, invocationsPerProcess: limits.invocationsPerProcess, ...overrides.pool };
-  const pool = new ProcessPool({ limits: ofPool, start, tenancy: overrides.tenancy ?? "shared", nowMs: () => performance.now() });
-  const exchanges = new Map<string, Exchange>();
-  const server = createGrpcServer({ name: "runner-isolate", listen: { variable: "GRPC_LISTEN", host: "127.0.0.1", port: 0 }, log: createLog("test", { level: "error" }), trust });
-  server.add(IsolateServiceService, isolateServiceHandlers({ pool, limits, exchanges }), isolateServiceRules);
-  const port = await server.start();
-  const http = exchangeListener(trust, exchanges);
-  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
-  const httpUrl = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
-  const grpcUrl = `127.0.0.1:${port}`;
-  const client = new IsolatePool({ trust: await trustOf("runner"), url: grpcUrl, httpUrl });
+  const { pool, http } = isolateRole({
+    grpc,
+    httpListen: listen("HTTP_LISTEN"),
+    trust,
+    log,
+    limits: { ...isolateLimits, ...overrides },
+    pool: poolLimits,
+    tenancy: "shared",
+    programs: isolatePrograms(),
+    onStart: ({ pid }) => pids.push(pid),
+  });
+  const grpcUrl = `127.0.0.1:${await grpc.start()}`;
+  const httpUrl = `http://127.0.0.1:${await http.start()}`;
+  const client = new IsolatePool({ trust: await keys.trustOf("runner"), url: grpcUrl, httpUrl });
   const stop = async () => {
     await client.close();
+    await Promise.all([grpc.drain(500), http.drain(500)]);
     await pool.end();
-    http.close();
-    http.closeAllConnections();
-    await server.drain(500);
-    await rm(directory, { recursive: true, force: true });
+    await keys.remove();
   };
-  return { client, pool, httpUrl, grpcUrl, trustOf, pids, stop };
+  return { client, httpUrl, grpcUrl, trustOf: keys.trustOf, pids, stop };
 }
 
 /** A bundle as the runner holds it; `reads` counts how often its modules were asked for. */

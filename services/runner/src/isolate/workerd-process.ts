@@ -5,8 +5,7 @@
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { writeFileSync } from "node:fs";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { codedError } from "iterate/lib";
@@ -15,10 +14,11 @@ import type { Ending } from "./ending.js";
 import { LineSplitter } from "./line-splitter.js";
 import type { IsolateLimits } from "./limits.js";
 import type { IsolatePrograms } from "./platform.js";
+import type { ProcessFolder } from "./process-folder.js";
 import { readProcessStat, type ProcessStat } from "./process-stat.js";
 import { startMessage } from "./project-names.js";
 import { startVerdict } from "./watchdog.js";
-import { configFileName, workerdFiles, type WorkerdSockets } from "./workerd-config.js";
+import { configFileName, workerdFiles } from "./workerd-config.js";
 
 export interface WorkerdStart {
   readonly bundle: Bundle;
@@ -29,26 +29,6 @@ export interface WorkerdStart {
   readonly folder: ProcessFolder;
   /** Called with each line of the structured log, in order. */
   readonly onOutput: (line: string) => void;
-}
-
-/** A private folder for one process: its sockets, and until it listens the bundle and the config. */
-export class ProcessFolder {
-  readonly path: string;
-  readonly sockets: WorkerdSockets;
-
-  private constructor(path: string) {
-    this.path = path;
-    this.sockets = { inPath: join(path, "in"), hostPath: join(path, "host"), egressPath: join(path, "egress") };
-  }
-
-  /** Mode 0700, in the machine's temporary folder: the path of a unix socket has at most 107 bytes. */
-  static async create(): Promise<ProcessFolder> {
-    return new ProcessFolder(await mkdtemp(join(tmpdir(), "iterate-isolate-")));
-  }
-
-  async remove(): Promise<void> {
-    await rm(this.path, { recursive: true, force: true });
-  }
 }
 
 // Longest line of output worth reading: one record with every character escaped, and its frame.
