@@ -1,0 +1,185 @@
+/** A platform for the runner's tests: the real context service as a process of its own on a real database and broker, and clients of it. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { ContextServiceClient } from "@iterate-platform/proto/iterate/context/v1/context";
+import { ContextLog } from "@iterate-platform/service/context-log";
+import { createClient } from "@iterate-platform/service/grpc-client";
+import { newId } from "@iterate-platform/service/ids";
+import { migrate } from "@iterate-platform/service/migrations";
+import { generateKeys, Trust } from "@iterate-platform/service/trust";
+import { startNats, startPostgres, type TestDatabase, type TestNats } from "@iterate-platform/testing";
+import type { EventInput, StreamEvent } from "iterate/api";
+import { itx } from "iterate/events";
+
+const services = new URL("../../", import.meta.url);
+
+/** A service running as a process; its log is kept for failures. */
+export class ServiceProcess {
+  readonly ports: Readonly<Record<string, number>>;
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<void>;
+  readonly lines: readonly string[];
+
+  private constructor(child: ChildProcess, exited: Promise<void>, ports: Readonly<Record<string, number>>, lines: readonly string[]) {
+    this.#child = child;
+    this.#exited = exited;
+    this.ports = ports;
+    this.lines = lines;
+  }
+
+  /** Starts `entry` (a path below services/) and resolves once it serves. */
+  static async start(entry: string, env: Readonly<Record<string, string>>): Promise<ServiceProcess> {
+    const child = spawn(process.execPath, ["--conditions=iterate-source", "--import", "tsx", new URL(entry, services).pathname], {
+      env: { PATH: process.env["PATH"], LOG_LEVEL: "info", ...env },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    const lines: string[] = [];
+    const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+    const serving = new Promise<Record<string, number>>((resolve, reject) => {
+      createInterface({ input: child.stderr }).on("line", (line) => {
+        lines.push(line);
+        const ports = servingPorts(line);
+        if (ports !== undefined) resolve(ports);
+      });
+      void exited.then(() => reject(new Error(`${entry} ended before it served:\n${lines.slice(-20).join("\n")}`)));
+    });
+    return new ServiceProcess(child, exited, await serving, lines);
+  }
+
+  get exited(): Promise<void> {
+    return this.#exited;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  async end(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+    this.#child.kill(signal);
+    await this.#exited;
+  }
+}
+
+function servingPorts(line: string): Record<string, number> | undefined {
+  if (!line.includes('"serving"')) return undefined;
+  try {
+    return (JSON.parse(line) as { ports?: Record<string, number> }).ports;
+  } catch {
+    return undefined;
+  }
+}
+
+export interface Keys {
+  readonly keyFile: (service: string) => string;
+  readonly trustedKeysFile: string;
+  trustOf(service: string): Promise<Trust>;
+}
+
+export class TestPlatform {
+  readonly contextDatabase: TestDatabase;
+  readonly runnerDatabase: TestDatabase;
+  readonly nats: TestNats;
+  readonly keys: Keys;
+  readonly #directory: string;
+  readonly #client;
+  context: ServiceProcess;
+  readonly contextUrl: string;
+
+  private constructor(parts: { contextDatabase: TestDatabase; runnerDatabase: TestDatabase; nats: TestNats; keys: Keys; directory: string; context: ServiceProcess; trust: Trust }) {
+    this.contextDatabase = parts.contextDatabase;
+    this.runnerDatabase = parts.runnerDatabase;
+    this.nats = parts.nats;
+    this.keys = parts.keys;
+    this.#directory = parts.directory;
+    this.context = parts.context;
+    this.contextUrl = `http://127.0.0.1:${parts.context.ports["grpc"]}`;
+    this.#client = createClient(ContextServiceClient, this.contextUrl, { trust: parts.trust, audience: "context" });
+  }
+
+  static async start(): Promise<TestPlatform> {
+    const directory = await mkdtemp(join(tmpdir(), "iterate-runner-test-"));
+    const postgres = await startPostgres();
+    const [contextDatabase, runnerDatabase, nats, files] = await Promise.all([
+      postgres.createDatabase(),
+      postgres.createDatabase(),
+      startNats({ jetstream: true }),
+      generateKeys({ directory, services: ["context", "runner", "runner-isolate", "ingress", "bundler"] }),
+    ]);
+    await Promise.all([
+      migrate({ url: contextDatabase.url, dir: new URL("context/migrations", services).pathname }),
+      migrate({ url: runnerDatabase.url, dir: new URL("runner/migrations", services).pathname }),
+    ]);
+    const keys: Keys = { ...files, trustOf: (service) => Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile }) };
+    const context = await ServiceProcess.start("context/src/main.ts", {
+      DATABASE_URL: contextDatabase.url,
+      NATS_URL: nats.url,
+      GRPC_LISTEN: "127.0.0.1:0",
+      ITERATE_SERVICE_KEY_FILE: keys.keyFile("context"),
+      ITERATE_TRUSTED_KEYS_FILE: keys.trustedKeysFile,
+      ITERATE_SECRET_KEYS: JSON.stringify({ primary: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
+    });
+    return new TestPlatform({ contextDatabase, runnerDatabase, nats, keys, directory, context, trust: await keys.trustOf("ingress") });
+  }
+
+  /** A project of its own. */
+  project(): TestProject {
+    const owner = newId("prj");
+    return new TestProject((path) => this.log(owner, path), owner);
+  }
+
+  /** The log of a context, as the ingress service reaches it. */
+  log(owner: string, path: string): ContextLog {
+    return new ContextLog(this.#client, { owner, path }, {});
+  }
+
+  async stop(): Promise<void> {
+    this.#client.close();
+    await this.context.end();
+    await this.nats.stop();
+    await Promise.all([this.contextDatabase.drop(), this.runnerDatabase.drop()]);
+    await rm(this.#directory, { recursive: true, force: true });
+  }
+}
+
+/** One project's contexts in a test. */
+export class TestProject {
+  readonly owner: string;
+  readonly #logOf: (path: string) => ContextLog;
+
+  constructor(logOf: (path: string) => ContextLog, owner: string) {
+    this.owner = owner;
+    const logs = new Map<string, ContextLog>();
+    this.#logOf = (path) => {
+      const log = logs.get(path) ?? logOf(path);
+      logs.set(path, log);
+      return log;
+    };
+  }
+
+  append(path: string, ...events: EventInput[]): Promise<StreamEvent[]> {
+    return this.#logOf(path).append(events);
+  }
+
+  /** Every event of the context, or those of one type. */
+  async events(path: string, type?: string): Promise<StreamEvent[]> {
+    const found: StreamEvent[] = [];
+    for (let afterOffset = 0; ; ) {
+      const page = await this.#logOf(path).read({ afterOffset, limit: 1_000, ...(type === undefined ? {} : { types: [type] }) });
+      found.push(...page.events);
+      if (page.atHead) return found;
+      afterOffset = page.scannedThroughOffset;
+    }
+  }
+
+  /** Subscribes a native processor. */
+  async subscribe(path: string, name: string, options: { processor?: string; consumes?: string[]; afterOffset?: number } = {}): Promise<StreamEvent> {
+    const { processor = name, ...rest } = options;
+    const target = ["itx", "builtins", "processors", ["get", processor]];
+    const [configured] = await this.append(path, { type: itx.subscriptionConfigured.type, payload: { name, target, ...rest } });
+    return configured!;
+  }
+}
