@@ -63,6 +63,7 @@ export class ContextHandle extends ApiTarget implements ContextApi {
       const afterOffset = args.afterOffset ?? (await parts.headOffset(this.#project.id, this.#path, principal));
       return new Subscription({
         afterOffset,
+        tellStart: args.afterOffset === undefined,
         follow: (after, until) =>
           parts
             .contextLog(this.#project.id, this.#path, principal, until, followDeadlineMs)

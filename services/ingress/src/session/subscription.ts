@@ -11,6 +11,8 @@ export type Follow = (afterOffset: number, signal: AbortSignal) => AsyncIterable
 export interface SubscriptionOptions {
   readonly follow: Follow;
   readonly afterOffset: number;
+  /** Tell the client where it starts before anything happens, so that it can go on from there after a lost connection. */
+  readonly tellStart: boolean;
   /** Answers once the client has taken the frame. */
   readonly deliver: (frame: EventsFrame) => Promise<void>;
   /** Aborts when the socket is gone. */
@@ -48,8 +50,11 @@ async function run(options: SubscriptionOptions, signal: AbortSignal): Promise<v
   let after = options.afterOffset;
   let failures = 0;
   const gone = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  let isStartTold = !options.tellStart;
   while (!signal.aborted) {
     try {
+      if (!isStartTold) await delivered(options, { events: [], scannedThroughOffset: after, atHead: false }, gone);
+      isStartTold = true;
       for await (const frame of options.follow(after, signal)) {
         await delivered(options, frame, gone);
         if (signal.aborted) return;
