@@ -1,0 +1,92 @@
+/** The context service: composes its parts and serves them. */
+import { randomInt } from "node:crypto";
+import { readDescriptorSet } from "@iterate-platform/proto/descriptor-set";
+import { ContextServiceService } from "@iterate-platform/proto/iterate/context/v1/context";
+import { FeedServiceService } from "@iterate-platform/proto/iterate/context/v1/feed";
+import { SecretServiceService } from "@iterate-platform/proto/iterate/context/v1/secret";
+import { failpoint } from "@iterate-platform/service/failpoints";
+import { uuidv7 } from "@iterate-platform/service/ids";
+import { runService } from "@iterate-platform/service/service";
+import { currentTraceparent } from "@iterate-platform/service/tracing";
+import { appendHandlers, appendRules } from "./api/append.js";
+import { feedHandlers, feedRules } from "./api/feed.js";
+import { readHandlers, readRules } from "./api/read.js";
+import { secretHandlers, secretRequestBytes, secretRules } from "./api/secret.js";
+import { chainNames } from "./caller/writer.js";
+import { config } from "./config.js";
+import { JsonThread } from "./json/worker-thread.js";
+import { LogAppender } from "./log/appender.js";
+import { DatabaseWatch } from "./log/database-watch.js";
+import { Shard, ShardedReads } from "./log/shard.js";
+import { ShardMap } from "./log/shard-map.js";
+import { Streams } from "./log/stream.js";
+import { Waits } from "./log/wait.js";
+import { observe } from "./metrics.js";
+import { CommitNews } from "./publish/commit-news.js";
+import { CommitStream } from "./publish/commit-stream.js";
+import { Keyring } from "./secret/keyring.js";
+import { Secrets } from "./secret/secrets.js";
+
+/** A loop that does not go round for so long cannot do its work. */
+const loopBoundMs = 30_000;
+const maxWriter = 2 ** 47;
+
+const nowMs = (): number => performance.now();
+
+await runService({
+  name: "context",
+  config,
+  migrationsDir: new URL("../migrations", import.meta.url),
+  migrationUrls: ({ shards, databaseDirectUrl, databaseUrl }) => (shards === undefined ? [databaseDirectUrl ?? databaseUrl] : [...new Set(shards.map(({ url }) => url))]),
+  nats: true,
+  grpc: { descriptorSet: readDescriptorSet(), maxRequestBytes: secretRequestBytes },
+  main: ({ config, log, trust, broker, grpc, metrics, readiness, onStop }) => {
+    const keyring = Keyring.load(config.secretKeys);
+    const newChain = chainNames({ nowMs: Date.now, random: Math.random });
+    const traceparent = (): string | null => currentTraceparent() || null;
+
+    const onFault = (error: unknown): void => log.error("an append failed by a fault of the platform", { error });
+    const writer = randomInt(maxWriter);
+    const openShard = (url: string): Shard =>
+      new Shard({
+        url,
+        maxConnections: config.poolMax,
+        pooler: config.databasePooler,
+        maxContexts: config.cachedContexts,
+        onCommit: (batch) => news.observe(batch),
+        onFault,
+        failpoint,
+        writer,
+      });
+    const shards = new ShardMap(config.shards ?? [{ first: 0, last: 255, url: config.databaseUrl }], openShard);
+    const reads = new ShardedReads(shards);
+    const json = new JsonThread();
+    const appender = new LogAppender({ shardOf: (partition) => shards.of(partition), json, newAppendId: uuidv7, nowMs: Date.now });
+
+    const stream = new CommitStream({ broker, log, replicas: config.commitStreamReplicas });
+    const confirming = readiness.progress("confirmations", loopBoundMs);
+    const news = new CommitNews({ broker, log, heads: reads, onUnstored: () => stream.ensure(), onConfirmed: () => confirming.tick() });
+    const streams = new Streams({ reader: reads, heads: reads, live: news.hub, nowMs }, config.maxStreams);
+    const waits = new Waits({ reader: reads, heads: reads, live: news.hub, maxWaiters: config.maxWaiters });
+    const secrets = new Secrets({ keyring, appender, heads: reads, nowMs });
+    const databases = shards.all.map((shard, at) => new DatabaseWatch({ ping: () => shard.ping(), progress: readiness.progress(`database ${at}`, loopBoundMs), log }));
+
+    grpc.add(
+      ContextServiceService,
+      { ...appendHandlers({ appender, newChain, traceparent, verifyExecution: (token) => trust.verifyExecution(token), onFault: (error) => log.error("an append failed for no reason it may have", { error }) }), ...readHandlers({ reader: reads, heads: reads, streams, waits }) },
+      { ...appendRules, ...readRules },
+    );
+    grpc.add(FeedServiceService, feedHandlers({ sqlOf: (partition) => shards.of(partition).session }), feedRules);
+    grpc.add(SecretServiceService, secretHandlers({ secrets, newChain, traceparent }), secretRules);
+    observe(metrics, { shards, news, streams, waits, secrets });
+
+    // Run in reverse: what was committed is told before the broker closes.
+    onStop("json", () => json.close());
+    onStop("databases", () => Promise.all(shards.all.map((shard) => shard.close())));
+    onStop("database watch", () => databases.forEach((database) => database.close()));
+    onStop("secrets", () => secrets.close());
+    onStop("commit stream", () => stream.close());
+    onStop("publication", (boundMs) => news.close(Math.min(boundMs, 2_000)));
+    onStop("appends", () => Promise.all(shards.all.map(({ writer }) => writer.settled())));
+  },
+});

@@ -1,0 +1,160 @@
+/** The whole service as a process of its own, as it runs in production but from sources, and clients of it. */
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { ContextServiceClient, type ContextServiceService } from "@iterate-platform/proto/iterate/context/v1/context";
+import { FeedServiceClient, type FeedServiceService } from "@iterate-platform/proto/iterate/context/v1/feed";
+import { SecretServiceClient, type SecretServiceService } from "@iterate-platform/proto/iterate/context/v1/secret";
+import { createClient, type ServiceClient } from "@iterate-platform/service/grpc-client";
+import { generateKeys, type KeyFiles } from "@iterate-platform/service/keys";
+import { Trust } from "@iterate-platform/service/trust";
+import { TiedChild, type Exit } from "@iterate-platform/testing/child";
+
+const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
+const startWithinMs = 30_000;
+
+/** Keys of a small deployment: services that may call, and one that may not. */
+export class Deployment {
+  readonly directory = mkdtempSync(join(tmpdir(), "iterate-context-"));
+  readonly secretKeys = JSON.stringify({ primary: "k1", keys: { k1: randomBytes(32).toString("base64") } });
+  readonly #trusts = new Map<string, Trust>();
+  files!: KeyFiles;
+
+  static async make(): Promise<Deployment> {
+    const deployment = new Deployment();
+    const services = ["context", "ingress", "runner", "bundler", "telemetry"];
+    deployment.files = await generateKeys({ directory: deployment.directory, services });
+    for (const service of services) {
+      deployment.#trusts.set(service, await Trust.load({ service, keyFile: deployment.files.keyFile(service), trustedKeysFile: deployment.files.trustedKeysFile }));
+    }
+    return deployment;
+  }
+
+  trust(service: string): Trust {
+    return this.#trusts.get(service)!;
+  }
+
+  remove(): void {
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+export interface ContextProcessOptions {
+  readonly deployment: Deployment;
+  readonly databaseUrl: string;
+  readonly natsUrl: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface Clients {
+  readonly context: ServiceClient<ContextServiceService>;
+  readonly feed: ServiceClient<FeedServiceService>;
+  readonly secret: ServiceClient<SecretServiceService>;
+}
+
+interface LogLine {
+  readonly message: string;
+  readonly ports?: { readonly grpc: number; readonly admin: number };
+}
+
+export class ContextProcess {
+  readonly #deployment: Deployment;
+  readonly #child: TiedChild;
+  readonly #ports: { readonly grpc: number; readonly admin: number };
+  readonly #clients: { close(): void }[] = [];
+  /** Everything it wrote. */
+  readonly lines: string[];
+
+  private constructor(deployment: Deployment, child: TiedChild, ports: { readonly grpc: number; readonly admin: number }, lines: string[]) {
+    this.#deployment = deployment;
+    this.#child = child;
+    this.#ports = ports;
+    this.lines = lines;
+  }
+
+  static async start({ deployment, databaseUrl, natsUrl, env = {} }: ContextProcessOptions): Promise<ContextProcess> {
+    const lines: string[] = [];
+    let serving: (ports: { readonly grpc: number; readonly admin: number }) => void = () => undefined;
+    const ports = new Promise<{ readonly grpc: number; readonly admin: number }>((resolve) => (serving = resolve));
+    const child = new TiedChild(process.execPath, ["--conditions=iterate-source", "--import", import.meta.resolve("tsx"), main], {
+      env: {
+        PATH: process.env["PATH"],
+        DATABASE_URL: databaseUrl,
+        NATS_URL: natsUrl,
+        ITERATE_TRUSTED_KEYS_FILE: deployment.files.trustedKeysFile,
+        ITERATE_SERVICE_KEY_FILE: deployment.files.keyFile("context"),
+        ITERATE_SECRET_KEYS: deployment.secretKeys,
+        LOG_LEVEL: "debug",
+        DRAIN_MS: "10000",
+        ...env,
+      },
+      onLine: (line) => {
+        lines.push(line);
+        const parsed = parse(line);
+        if (parsed?.message === "serving" && parsed.ports !== undefined) serving(parsed.ports);
+      },
+    });
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => resolve(undefined), startWithinMs)));
+    const started = await Promise.race([ports, late, child.exited.then(() => undefined)]);
+    clearTimeout(timer);
+    if (started === undefined) {
+      await child.stop([{ signal: "SIGKILL", waitMs: 2_000 }]);
+      throw new Error(`the context service did not start:\n${lines.join("\n")}`);
+    }
+    return new ContextProcess(deployment, child, started, lines);
+  }
+
+  get grpcUrl(): string {
+    return `127.0.0.1:${this.#ports.grpc}`;
+  }
+
+  /** Clients that call as `service`. */
+  as(service: string): Clients {
+    const options = { trust: this.#deployment.trust(service), audience: "context", maxRequestBytes: { "/iterate.context.v1.SecretService/Verify": 20_000_000 } };
+    const clients = {
+      context: createClient(ContextServiceClient, this.grpcUrl, options),
+      feed: createClient(FeedServiceClient, this.grpcUrl, options),
+      secret: createClient(SecretServiceClient, this.grpcUrl, options),
+    };
+    this.#clients.push(...Object.values(clients));
+    return clients;
+  }
+
+  /** Answers of the listener for operators. */
+  async admin(path: string): Promise<{ readonly status: number; readonly text: string }> {
+    const response = await fetch(`http://127.0.0.1:${this.#ports.admin}${path}`, { signal: AbortSignal.timeout(5_000) });
+    return { status: response.status, text: await response.text() };
+  }
+
+  /** One number of the metrics: of the first line that begins with `name`. */
+  async metric(name: string): Promise<number> {
+    const line = (await this.admin("/metrics")).text.split("\n").find((candidate) => candidate.startsWith(name));
+    if (line === undefined) throw new Error(`there is no metric ${name}`);
+    return Number(line.slice(line.lastIndexOf(" ") + 1));
+  }
+
+  /** Asks it to end, and resolves to how it did. */
+  async terminate(withinMs = 15_000): Promise<Exit> {
+    await this.#child.stop([
+      { signal: "SIGTERM", waitMs: withinMs },
+      { signal: "SIGKILL", waitMs: 2_000 },
+    ]);
+    return this.#child.exited;
+  }
+
+  async stop(): Promise<void> {
+    for (const client of this.#clients) client.close();
+    await this.terminate(5_000);
+  }
+}
+
+function parse(line: string): LogLine | undefined {
+  try {
+    return JSON.parse(line) as LogLine;
+  } catch {
+    return undefined;
+  }
+}
