@@ -21,6 +21,9 @@ const loaders: ReadonlyMap<string, Loader> = new Map<string, Loader>([
   ...[".txt", ".md", ".html", ".css", ".sql", ".svg", ".xml", ".csv", ".toml", ".yaml", ".yml"].map((ending): [string, Loader] => [ending, "text"]),
 ]);
 
+/** True when a build can use what the file holds; of other files only the name matters. */
+export const isImportable = (path: string): boolean => loaders.has(posix.extname(path)) || posix.extname(path) === ".wasm";
+
 /** What the attribute `with { type: … }` of an import may ask for. */
 const attributeLoaders: ReadonlyMap<string, Loader> = new Map<string, Loader>([
   ["json", "json"],

@@ -33,7 +33,7 @@ const zodEntries = ["zod", "zod/v4", "zod/v4/core", "zod/mini", "zod/v4/mini"];
 const rulesVersion = 1;
 
 /** File beside the compiled worker that holds the collected map. */
-const collectedFile = join(import.meta.dirname, "..", "platform-modules.json");
+export const collectedFile = join(import.meta.dirname, "..", "platform-modules.json");
 
 /** Digest over everything but the sources that decides the bytes of a build. */
 export function toolchainDigest(platform: PlatformModules): string {
