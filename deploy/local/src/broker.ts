@@ -8,8 +8,8 @@ import { secretFile, type StatePaths } from "./state.js";
 
 export interface Broker {
   server: NatsServer | undefined;
-  /** The URL a service connects with, its user in it; undefined for one without a user. */
-  urlFor(row: ServiceRow): string | undefined;
+  /** The variables a service connects with; none for one without a user. */
+  variablesFor(row: ServiceRow): Readonly<Record<string, string>>;
 }
 
 export interface BrokerOptions {
@@ -23,11 +23,16 @@ export interface BrokerOptions {
 
 export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const { externalUrl, state, rows, port, onLine } = options;
-  if (externalUrl !== undefined) return { server: undefined, urlFor: (row) => (row.broker ? externalUrl : undefined) };
+  if (externalUrl !== undefined) return { server: undefined, variablesFor: (row) => (row.broker ? { NATS_URL: externalUrl } : {}) };
   const users = rows.flatMap((row) => userOf(row, state));
   const server = await NatsServer.start({ folder: state.natsFolder, port, jetstream: true, users, onLine });
-  const urls = new Map(users.map(({ user, password }) => [user, `nats://${user}:${password}@127.0.0.1:${port}`]));
-  return { server, urlFor: (row) => urls.get(row.name) };
+  return {
+    server,
+    variablesFor: (row) => {
+      const found = users.find(({ user }) => user === row.name);
+      return found === undefined ? {} : { NATS_URL: server.url, NATS_USER: found.user, NATS_PASSWORD: found.password };
+    },
+  };
 }
 
 function userOf(row: ServiceRow, state: StatePaths): NatsUser[] {

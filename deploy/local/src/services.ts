@@ -21,6 +21,8 @@ export interface ServiceRow {
   hasDatabase: boolean;
   /** Whether it signs calls to others. */
   hasKey: boolean;
+  /** The preload that traces it, from the repository's root; a service without sends telemetry nothing. */
+  tracePreload?: string;
   /** Subjects it may use on the broker beside its own inbox; a service without has no user there. */
   broker?: { publish: readonly string[]; subscribe: readonly string[] };
   /** Its other listeners: variable and port, so that a busy port can be named. */
@@ -40,6 +42,8 @@ const streamReader = [
   "$JS.ACK.CTX.>",
 ];
 
+const tracePreload = "libs/service/dist/otel-register.js";
+
 export const serviceRows: readonly ServiceRow[] = [
   {
     name: "context",
@@ -47,6 +51,7 @@ export const serviceRows: readonly ServiceRow[] = [
     program: "main.js",
     hasDatabase: true,
     hasKey: true,
+    tracePreload,
     broker: { publish: ["ctx.*", "live.*", ...streamAdmin], subscribe: ["ctx.*", "live.*", "lend.*"] },
     variables: ({ ports, state }) => ({
       RUNNER_URL: urlOf(ports.of("runner")),
@@ -61,21 +66,32 @@ export const serviceRows: readonly ServiceRow[] = [
     program: "main.js",
     hasDatabase: true,
     hasKey: true,
+    tracePreload,
     broker: { publish: [...streamApi], subscribe: ["ctx.*", "lend.*"] },
     variables: ({ ports }) => ({
       CONTEXT_URL: urlOf(ports.of("context")),
       BUNDLER_URL: urlOf(ports.of("bundler")),
       INGRESS_URL: urlOf(ports.of("ingress")),
       ISOLATE_URL: urlOf(ports.of("runner-isolate")),
+      ISOLATE_HTTP_URL: urlOf(ports.http("runner-isolate")),
     }),
   },
-  { name: "runner-isolate", workspace: "services/runner", program: "isolate-main.js", hasDatabase: false, hasKey: false },
+  {
+    name: "runner-isolate",
+    workspace: "services/runner",
+    program: "isolate-main.js",
+    hasDatabase: false,
+    hasKey: false,
+    // One process for all projects: a cluster has one for each.
+    variables: () => ({ ISOLATE_TENANCY: "shared" }),
+  },
   {
     name: "bundler",
     workspace: "services/bundler",
     program: "main.js",
     hasDatabase: true,
     hasKey: true,
+    tracePreload,
     variables: ({ ports }) => ({
       CONTEXT_URL: urlOf(ports.of("context")),
       BUILD_WORKER_URL: urlOf(ports.of("build-worker")),
@@ -88,6 +104,7 @@ export const serviceRows: readonly ServiceRow[] = [
     program: "main.js",
     hasDatabase: true,
     hasKey: true,
+    tracePreload,
     broker: { publish: ["lend.*"], subscribe: ["lend.*"] },
     listens: (ports) => ({
       PUBLIC_HTTP_LISTEN: ports.of("public-http"),
@@ -113,6 +130,7 @@ export const serviceRows: readonly ServiceRow[] = [
     program: "main.js",
     hasDatabase: true,
     hasKey: true,
+    tracePreload,
     broker: { publish: streamReader, subscribe: ["ctx.*"] },
     listens: (ports) => ({ OTLP_GRPC_LISTEN: ports.of("otlp-grpc"), OTLP_HTTP_LISTEN: ports.of("otlp-http") }),
   },
@@ -128,12 +146,16 @@ export function listenersOf(row: ServiceRow, ports: Ports): Readonly<Record<stri
   };
 }
 
+/** How long a service may take to end in order, milliseconds: nobody waits longer for Ctrl-C. */
+const drainMs = 10_000;
+
 /** What a service is told, but for its credentials to Postgres and the broker. */
 export function variablesOf(row: ServiceRow, { ports, state }: Surroundings): Record<string, string> {
   const listens = Object.entries(listenersOf(row, ports)).map(([name, port]) => [name, listenOn(port)] as const);
   return {
     ...Object.fromEntries(listens),
     ITERATE_TRUSTED_KEYS_FILE: state.trustedKeysFile,
+    DRAIN_MS: String(drainMs),
     ...(row.hasKey ? { ITERATE_SERVICE_KEY_FILE: state.keyFile(row.name) } : {}),
     ...row.variables?.({ ports, state }),
   };

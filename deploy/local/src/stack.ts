@@ -153,11 +153,9 @@ export class Stack {
     return url;
   }
 
-  /** The broker URL of a service, its user in it. */
-  brokerUrl(service: ServiceName): string {
-    const url = this.#broker?.urlFor(this.#row(service));
-    if (url === undefined) throw new Error(`${service} has no user on the broker of this stack`);
-    return url;
+  /** What a service connects to the broker with: NATS_URL, NATS_USER and NATS_PASSWORD; empty when it has no user there. */
+  brokerVariables(service: ServiceName): Readonly<Record<string, string>> {
+    return this.#broker?.variablesFor(this.#row(service)) ?? {};
   }
 
   /** The process of a service: its state, its id, its last lines. */
@@ -265,7 +263,13 @@ export class Stack {
     const cwd = resolve(repositoryRoot, row.workspace);
     const file = join(cwd, "dist", row.program);
     if (!existsSync(file)) throw new Error(`${row.name} is not built: ${file} is missing. Run \`make setup\`.`);
-    return { command: process.execPath, args: ["--enable-source-maps", file], cwd };
+    const preload = this.#isTraced(row) ? ["--import", resolve(repositoryRoot, row.tracePreload ?? "")] : [];
+    return { command: process.execPath, args: ["--enable-source-maps", ...preload, file], cwd };
+  }
+
+  /** Whether there is somebody to send its telemetry to. */
+  #isTraced(row: ServiceRow): boolean {
+    return row.tracePreload !== undefined && this.rows.some(({ name }) => name === "telemetry");
   }
 
   /** Nothing of this process's environment but what a program needs to run: a service knows what its row says. */
@@ -276,14 +280,12 @@ export class Stack {
       ),
     );
     const database = this.#databases?.urls[row.name];
-    const broker = this.#broker?.urlFor(row);
-    const isTraced = row.hasKey && this.rows.some(({ name }) => name === "telemetry");
     return {
       ...inherited,
       ...variablesOf(row, { ports: this.ports, state: this.state }),
       ...(database === undefined ? {} : { DATABASE_URL: database }),
-      ...(broker === undefined ? {} : { NATS_URL: broker }),
-      ...(isTraced ? { OTEL_EXPORTER_OTLP_ENDPOINT: this.url("otlp-grpc") } : {}),
+      ...this.#broker?.variablesFor(row),
+      ...(this.#isTraced(row) ? { OTEL_EXPORTER_OTLP_ENDPOINT: this.url("otlp-grpc") } : {}),
       ...variables,
     };
   }
