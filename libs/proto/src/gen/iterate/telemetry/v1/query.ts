@@ -71,11 +71,17 @@ export interface Span {
 export interface GetTraceResponse {
   /** Spans by start. */
   spans: Span[];
-  /** Traces with a span linked to a span of this one. */
+  /** Spans of other traces that are linked to a span of this one, oldest first, at most 1,000. */
   linkedFrom: SpanLink[];
+  /** True when the trace has more spans than are answered: at most 2,000, and 8 MiB of attributes. */
+  truncated: boolean;
 }
 
-/** ListLogsRequest asks for log records. */
+/**
+ * ListLogsRequest asks for log records. A page ends when it is full or when enough records were looked at, so it may be empty before the
+ * end is reached; a page that answers the position it was asked from is the end for now. Records are listed a few seconds after they
+ * were written, so that none that is still on its way is passed over.
+ */
 export interface ListLogsRequest {
   /** Project id. */
   owner: string;
@@ -83,7 +89,7 @@ export interface ListLogsRequest {
   path: string;
   /** Only records at or after this time, microseconds since the Unix epoch. */
   sinceUs: bigint;
-  /** Position of an earlier answer; empty is the start. */
+  /** Position of an earlier answer to the same request; empty is the start. */
   pageToken: string;
   /** Most records wanted, 1 to 1,000; 0 means 200. */
   pageSize: number;
@@ -586,7 +592,7 @@ export const Span: MessageFns<Span> = {
 };
 
 function createBaseGetTraceResponse(): GetTraceResponse {
-  return { spans: [], linkedFrom: [] };
+  return { spans: [], linkedFrom: [], truncated: false };
 }
 
 export const GetTraceResponse: MessageFns<GetTraceResponse> = {
@@ -596,6 +602,9 @@ export const GetTraceResponse: MessageFns<GetTraceResponse> = {
     }
     for (const v of message.linkedFrom) {
       SpanLink.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.truncated !== false) {
+      writer.uint32(24).bool(message.truncated);
     }
     return writer;
   },
@@ -629,6 +638,14 @@ export const GetTraceResponse: MessageFns<GetTraceResponse> = {
             message.linkedFrom.push(SpanLink.decode(reader, reader.uint32()));
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.truncated = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -649,6 +666,7 @@ export const GetTraceResponse: MessageFns<GetTraceResponse> = {
         : globalThis.Array.isArray(object?.linked_from)
         ? object.linked_from.map((e: any) => SpanLink.fromJSON(e))
         : [],
+      truncated: isSet(object.truncated) ? globalThis.Boolean(object.truncated) : false,
     };
   },
 
@@ -660,6 +678,9 @@ export const GetTraceResponse: MessageFns<GetTraceResponse> = {
     if (message.linkedFrom?.length) {
       obj.linkedFrom = message.linkedFrom.map((e) => SpanLink.toJSON(e));
     }
+    if (message.truncated !== false) {
+      obj.truncated = message.truncated;
+    }
     return obj;
   },
 
@@ -670,6 +691,7 @@ export const GetTraceResponse: MessageFns<GetTraceResponse> = {
     const message = createBaseGetTraceResponse();
     message.spans = object.spans?.map((e) => Span.fromPartial(e)) || [];
     message.linkedFrom = object.linkedFrom?.map((e) => SpanLink.fromPartial(e)) || [];
+    message.truncated = object.truncated ?? false;
     return message;
   },
 };

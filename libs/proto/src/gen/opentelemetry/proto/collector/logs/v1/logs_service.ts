@@ -36,6 +36,15 @@ export interface ExportLogsServiceRequest {
 }
 
 export interface ExportLogsServiceResponse {
+  /** What was not taken of a request that was; unset when all of it was. */
+  partialSuccess?: ExportLogsPartialSuccess | undefined;
+}
+
+export interface ExportLogsPartialSuccess {
+  /** How many log records were rejected; they must not be sent again. */
+  rejectedLogRecords: bigint;
+  /** Why, for a person to read. */
+  errorMessage: string;
 }
 
 function createBaseExportLogsServiceRequest(): ExportLogsServiceRequest {
@@ -112,11 +121,14 @@ export const ExportLogsServiceRequest: MessageFns<ExportLogsServiceRequest> = {
 };
 
 function createBaseExportLogsServiceResponse(): ExportLogsServiceResponse {
-  return {};
+  return { partialSuccess: undefined };
 }
 
 export const ExportLogsServiceResponse: MessageFns<ExportLogsServiceResponse> = {
-  encode(_: ExportLogsServiceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: ExportLogsServiceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.partialSuccess !== undefined) {
+      ExportLogsPartialSuccess.encode(message.partialSuccess, writer.uint32(10).fork()).join();
+    }
     return writer;
   },
 
@@ -133,6 +145,14 @@ export const ExportLogsServiceResponse: MessageFns<ExportLogsServiceResponse> = 
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.partialSuccess = ExportLogsPartialSuccess.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -145,20 +165,130 @@ export const ExportLogsServiceResponse: MessageFns<ExportLogsServiceResponse> = 
     }
   },
 
-  fromJSON(_: any): ExportLogsServiceResponse {
-    return {};
+  fromJSON(object: any): ExportLogsServiceResponse {
+    return {
+      partialSuccess: isSet(object.partialSuccess)
+        ? ExportLogsPartialSuccess.fromJSON(object.partialSuccess)
+        : isSet(object.partial_success)
+        ? ExportLogsPartialSuccess.fromJSON(object.partial_success)
+        : undefined,
+    };
   },
 
-  toJSON(_: ExportLogsServiceResponse): unknown {
+  toJSON(message: ExportLogsServiceResponse): unknown {
     const obj: any = {};
+    if (message.partialSuccess !== undefined) {
+      obj.partialSuccess = ExportLogsPartialSuccess.toJSON(message.partialSuccess);
+    }
     return obj;
   },
 
   create(base?: DeepPartial<ExportLogsServiceResponse>): ExportLogsServiceResponse {
     return ExportLogsServiceResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<ExportLogsServiceResponse>): ExportLogsServiceResponse {
+  fromPartial(object: DeepPartial<ExportLogsServiceResponse>): ExportLogsServiceResponse {
     const message = createBaseExportLogsServiceResponse();
+    message.partialSuccess = (object.partialSuccess !== undefined && object.partialSuccess !== null)
+      ? ExportLogsPartialSuccess.fromPartial(object.partialSuccess)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseExportLogsPartialSuccess(): ExportLogsPartialSuccess {
+  return { rejectedLogRecords: 0n, errorMessage: "" };
+}
+
+export const ExportLogsPartialSuccess: MessageFns<ExportLogsPartialSuccess> = {
+  encode(message: ExportLogsPartialSuccess, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.rejectedLogRecords !== 0n) {
+      if (BigInt.asIntN(64, message.rejectedLogRecords) !== message.rejectedLogRecords) {
+        throw new globalThis.Error("value provided for field message.rejectedLogRecords of type int64 too large");
+      }
+      writer.uint32(8).int64(message.rejectedLogRecords);
+    }
+    if (message.errorMessage !== "") {
+      writer.uint32(18).string(message.errorMessage);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExportLogsPartialSuccess {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExportLogsPartialSuccess();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.rejectedLogRecords = reader.int64() as bigint;
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.errorMessage = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ExportLogsPartialSuccess {
+    return {
+      rejectedLogRecords: isSet(object.rejectedLogRecords)
+        ? BigInt(object.rejectedLogRecords)
+        : isSet(object.rejected_log_records)
+        ? BigInt(object.rejected_log_records)
+        : 0n,
+      errorMessage: isSet(object.errorMessage)
+        ? globalThis.String(object.errorMessage)
+        : isSet(object.error_message)
+        ? globalThis.String(object.error_message)
+        : "",
+    };
+  },
+
+  toJSON(message: ExportLogsPartialSuccess): unknown {
+    const obj: any = {};
+    if (message.rejectedLogRecords !== 0n) {
+      obj.rejectedLogRecords = message.rejectedLogRecords.toString();
+    }
+    if (message.errorMessage !== "") {
+      obj.errorMessage = message.errorMessage;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ExportLogsPartialSuccess>): ExportLogsPartialSuccess {
+    return ExportLogsPartialSuccess.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExportLogsPartialSuccess>): ExportLogsPartialSuccess {
+    const message = createBaseExportLogsPartialSuccess();
+    message.rejectedLogRecords = (object.rejectedLogRecords !== undefined && object.rejectedLogRecords !== null)
+      ? BigInt(object.rejectedLogRecords)
+      : 0n;
+    message.errorMessage = object.errorMessage ?? "";
     return message;
   },
 };
@@ -234,6 +364,10 @@ export type DeepPartial<T> = T extends bigint ? string | number | bigint
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
+
+function isSet(value: any): boolean {
+  return value !== null && value !== undefined;
+}
 
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;

@@ -36,6 +36,15 @@ export interface ExportMetricsServiceRequest {
 }
 
 export interface ExportMetricsServiceResponse {
+  /** What was not taken of a request that was; unset when all of it was. */
+  partialSuccess?: ExportMetricsPartialSuccess | undefined;
+}
+
+export interface ExportMetricsPartialSuccess {
+  /** How many data points were rejected; they must not be sent again. */
+  rejectedDataPoints: bigint;
+  /** Why, for a person to read. */
+  errorMessage: string;
 }
 
 function createBaseExportMetricsServiceRequest(): ExportMetricsServiceRequest {
@@ -112,11 +121,14 @@ export const ExportMetricsServiceRequest: MessageFns<ExportMetricsServiceRequest
 };
 
 function createBaseExportMetricsServiceResponse(): ExportMetricsServiceResponse {
-  return {};
+  return { partialSuccess: undefined };
 }
 
 export const ExportMetricsServiceResponse: MessageFns<ExportMetricsServiceResponse> = {
-  encode(_: ExportMetricsServiceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: ExportMetricsServiceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.partialSuccess !== undefined) {
+      ExportMetricsPartialSuccess.encode(message.partialSuccess, writer.uint32(10).fork()).join();
+    }
     return writer;
   },
 
@@ -133,6 +145,14 @@ export const ExportMetricsServiceResponse: MessageFns<ExportMetricsServiceRespon
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.partialSuccess = ExportMetricsPartialSuccess.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -145,20 +165,130 @@ export const ExportMetricsServiceResponse: MessageFns<ExportMetricsServiceRespon
     }
   },
 
-  fromJSON(_: any): ExportMetricsServiceResponse {
-    return {};
+  fromJSON(object: any): ExportMetricsServiceResponse {
+    return {
+      partialSuccess: isSet(object.partialSuccess)
+        ? ExportMetricsPartialSuccess.fromJSON(object.partialSuccess)
+        : isSet(object.partial_success)
+        ? ExportMetricsPartialSuccess.fromJSON(object.partial_success)
+        : undefined,
+    };
   },
 
-  toJSON(_: ExportMetricsServiceResponse): unknown {
+  toJSON(message: ExportMetricsServiceResponse): unknown {
     const obj: any = {};
+    if (message.partialSuccess !== undefined) {
+      obj.partialSuccess = ExportMetricsPartialSuccess.toJSON(message.partialSuccess);
+    }
     return obj;
   },
 
   create(base?: DeepPartial<ExportMetricsServiceResponse>): ExportMetricsServiceResponse {
     return ExportMetricsServiceResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<ExportMetricsServiceResponse>): ExportMetricsServiceResponse {
+  fromPartial(object: DeepPartial<ExportMetricsServiceResponse>): ExportMetricsServiceResponse {
     const message = createBaseExportMetricsServiceResponse();
+    message.partialSuccess = (object.partialSuccess !== undefined && object.partialSuccess !== null)
+      ? ExportMetricsPartialSuccess.fromPartial(object.partialSuccess)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseExportMetricsPartialSuccess(): ExportMetricsPartialSuccess {
+  return { rejectedDataPoints: 0n, errorMessage: "" };
+}
+
+export const ExportMetricsPartialSuccess: MessageFns<ExportMetricsPartialSuccess> = {
+  encode(message: ExportMetricsPartialSuccess, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.rejectedDataPoints !== 0n) {
+      if (BigInt.asIntN(64, message.rejectedDataPoints) !== message.rejectedDataPoints) {
+        throw new globalThis.Error("value provided for field message.rejectedDataPoints of type int64 too large");
+      }
+      writer.uint32(8).int64(message.rejectedDataPoints);
+    }
+    if (message.errorMessage !== "") {
+      writer.uint32(18).string(message.errorMessage);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExportMetricsPartialSuccess {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExportMetricsPartialSuccess();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.rejectedDataPoints = reader.int64() as bigint;
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.errorMessage = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ExportMetricsPartialSuccess {
+    return {
+      rejectedDataPoints: isSet(object.rejectedDataPoints)
+        ? BigInt(object.rejectedDataPoints)
+        : isSet(object.rejected_data_points)
+        ? BigInt(object.rejected_data_points)
+        : 0n,
+      errorMessage: isSet(object.errorMessage)
+        ? globalThis.String(object.errorMessage)
+        : isSet(object.error_message)
+        ? globalThis.String(object.error_message)
+        : "",
+    };
+  },
+
+  toJSON(message: ExportMetricsPartialSuccess): unknown {
+    const obj: any = {};
+    if (message.rejectedDataPoints !== 0n) {
+      obj.rejectedDataPoints = message.rejectedDataPoints.toString();
+    }
+    if (message.errorMessage !== "") {
+      obj.errorMessage = message.errorMessage;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ExportMetricsPartialSuccess>): ExportMetricsPartialSuccess {
+    return ExportMetricsPartialSuccess.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExportMetricsPartialSuccess>): ExportMetricsPartialSuccess {
+    const message = createBaseExportMetricsPartialSuccess();
+    message.rejectedDataPoints = (object.rejectedDataPoints !== undefined && object.rejectedDataPoints !== null)
+      ? BigInt(object.rejectedDataPoints)
+      : 0n;
+    message.errorMessage = object.errorMessage ?? "";
     return message;
   },
 };
@@ -234,6 +364,10 @@ export type DeepPartial<T> = T extends bigint ? string | number | bigint
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
+
+function isSet(value: any): boolean {
+  return value !== null && value !== undefined;
+}
 
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;

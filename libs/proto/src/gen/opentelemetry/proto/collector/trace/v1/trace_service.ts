@@ -36,6 +36,15 @@ export interface ExportTraceServiceRequest {
 }
 
 export interface ExportTraceServiceResponse {
+  /** What was not taken of a request that was; unset when all of it was. */
+  partialSuccess?: ExportTracePartialSuccess | undefined;
+}
+
+export interface ExportTracePartialSuccess {
+  /** How many spans were rejected; they must not be sent again. */
+  rejectedSpans: bigint;
+  /** Why, for a person to read. */
+  errorMessage: string;
 }
 
 function createBaseExportTraceServiceRequest(): ExportTraceServiceRequest {
@@ -112,11 +121,14 @@ export const ExportTraceServiceRequest: MessageFns<ExportTraceServiceRequest> = 
 };
 
 function createBaseExportTraceServiceResponse(): ExportTraceServiceResponse {
-  return {};
+  return { partialSuccess: undefined };
 }
 
 export const ExportTraceServiceResponse: MessageFns<ExportTraceServiceResponse> = {
-  encode(_: ExportTraceServiceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: ExportTraceServiceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.partialSuccess !== undefined) {
+      ExportTracePartialSuccess.encode(message.partialSuccess, writer.uint32(10).fork()).join();
+    }
     return writer;
   },
 
@@ -133,6 +145,14 @@ export const ExportTraceServiceResponse: MessageFns<ExportTraceServiceResponse> 
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.partialSuccess = ExportTracePartialSuccess.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -145,20 +165,130 @@ export const ExportTraceServiceResponse: MessageFns<ExportTraceServiceResponse> 
     }
   },
 
-  fromJSON(_: any): ExportTraceServiceResponse {
-    return {};
+  fromJSON(object: any): ExportTraceServiceResponse {
+    return {
+      partialSuccess: isSet(object.partialSuccess)
+        ? ExportTracePartialSuccess.fromJSON(object.partialSuccess)
+        : isSet(object.partial_success)
+        ? ExportTracePartialSuccess.fromJSON(object.partial_success)
+        : undefined,
+    };
   },
 
-  toJSON(_: ExportTraceServiceResponse): unknown {
+  toJSON(message: ExportTraceServiceResponse): unknown {
     const obj: any = {};
+    if (message.partialSuccess !== undefined) {
+      obj.partialSuccess = ExportTracePartialSuccess.toJSON(message.partialSuccess);
+    }
     return obj;
   },
 
   create(base?: DeepPartial<ExportTraceServiceResponse>): ExportTraceServiceResponse {
     return ExportTraceServiceResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<ExportTraceServiceResponse>): ExportTraceServiceResponse {
+  fromPartial(object: DeepPartial<ExportTraceServiceResponse>): ExportTraceServiceResponse {
     const message = createBaseExportTraceServiceResponse();
+    message.partialSuccess = (object.partialSuccess !== undefined && object.partialSuccess !== null)
+      ? ExportTracePartialSuccess.fromPartial(object.partialSuccess)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseExportTracePartialSuccess(): ExportTracePartialSuccess {
+  return { rejectedSpans: 0n, errorMessage: "" };
+}
+
+export const ExportTracePartialSuccess: MessageFns<ExportTracePartialSuccess> = {
+  encode(message: ExportTracePartialSuccess, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.rejectedSpans !== 0n) {
+      if (BigInt.asIntN(64, message.rejectedSpans) !== message.rejectedSpans) {
+        throw new globalThis.Error("value provided for field message.rejectedSpans of type int64 too large");
+      }
+      writer.uint32(8).int64(message.rejectedSpans);
+    }
+    if (message.errorMessage !== "") {
+      writer.uint32(18).string(message.errorMessage);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExportTracePartialSuccess {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExportTracePartialSuccess();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.rejectedSpans = reader.int64() as bigint;
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.errorMessage = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ExportTracePartialSuccess {
+    return {
+      rejectedSpans: isSet(object.rejectedSpans)
+        ? BigInt(object.rejectedSpans)
+        : isSet(object.rejected_spans)
+        ? BigInt(object.rejected_spans)
+        : 0n,
+      errorMessage: isSet(object.errorMessage)
+        ? globalThis.String(object.errorMessage)
+        : isSet(object.error_message)
+        ? globalThis.String(object.error_message)
+        : "",
+    };
+  },
+
+  toJSON(message: ExportTracePartialSuccess): unknown {
+    const obj: any = {};
+    if (message.rejectedSpans !== 0n) {
+      obj.rejectedSpans = message.rejectedSpans.toString();
+    }
+    if (message.errorMessage !== "") {
+      obj.errorMessage = message.errorMessage;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ExportTracePartialSuccess>): ExportTracePartialSuccess {
+    return ExportTracePartialSuccess.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExportTracePartialSuccess>): ExportTracePartialSuccess {
+    const message = createBaseExportTracePartialSuccess();
+    message.rejectedSpans = (object.rejectedSpans !== undefined && object.rejectedSpans !== null)
+      ? BigInt(object.rejectedSpans)
+      : 0n;
+    message.errorMessage = object.errorMessage ?? "";
     return message;
   },
 };
@@ -234,6 +364,10 @@ export type DeepPartial<T> = T extends bigint ? string | number | bigint
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
+
+function isSet(value: any): boolean {
+  return value !== null && value !== undefined;
+}
 
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
