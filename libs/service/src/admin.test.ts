@@ -36,7 +36,9 @@ describe("metrics", () => {
     const metrics = new Metrics();
     metrics.counter("iterate.append.events", { description: "Events appended." }).add(3, { kind: "durable" });
     metrics.gauge("iterate.queue.depth", { description: "Waiting." }).set(7);
-    metrics.observedGauge("iterate.oldest.age", { description: "Oldest due work.", unit: "s" }, () => [{ value: 1.5, labels: { shard: "0" } }]);
+    metrics.observedGauge("iterate.oldest.age", { description: "Oldest due work.", unit: "s" }, () => [
+      { value: 1.5, labels: { shard: "0" } },
+    ]);
     metrics.observedCounter("iterate.drops", { description: "Dropped." }, () => 2);
     metrics.histogram("iterate.append.duration", { description: "Append.", unit: "s", boundaries: [0.1, 1] }).record(0.5);
     expect((await metrics.text()).split("\n")).toEqual(
@@ -57,7 +59,9 @@ describe("metrics", () => {
 
   test("survive an observed gauge that throws", async () => {
     const metrics = new Metrics();
-    metrics.observedGauge("iterate.bad", { description: "Bad." }, () => { throw new Error("no"); });
+    metrics.observedGauge("iterate.bad", { description: "Bad." }, () => {
+      throw new Error("no");
+    });
     metrics.counter("iterate.good", { description: "Good." }).add(1);
     expect(await metrics.text()).toContain("iterate_good_total 1");
   });
@@ -71,15 +75,25 @@ describe("the admin listener", () => {
     const readiness = new Readiness();
     const metrics = new Metrics();
     const stop = observeProcess(metrics, readiness);
-    server = createAdminServer({ name: "context", listen: { variable: "ADMIN_LISTEN", host: "127.0.0.1", port: 0 }, log: createLog("context", { write: () => {} }), readiness, metrics });
+    server = createAdminServer({
+      name: "context",
+      listen: { variable: "ADMIN_LISTEN", host: "127.0.0.1", port: 0 },
+      log: createLog("context", { write: () => {} }),
+      readiness,
+      metrics,
+    });
     const url = `http://127.0.0.1:${await server.start()}`;
     expect([(await fetch(`${url}/livez`)).status, (await fetch(`${url}/readyz`)).status]).toEqual([200, 503]);
     readiness.started();
     expect((await fetch(`${url}/readyz?verbose`)).status).toBe(200);
     expect((await fetch(`${url}/readyz`, { method: "HEAD" })).status).toBe(200);
     const text = await (await fetch(`${url}/metrics`)).text();
-    for (const name of ["process_event_loop_delay_seconds", "process_cpu_time_seconds_total", "iterate_ready 1"]) expect(text).toContain(name);
-    expect(await (await fetch(`${url}/`)).json()).toMatchObject({ code: "NOT_FOUND", detail: expect.stringContaining("/readyz") as string });
+    for (const name of ["process_event_loop_delay_seconds", "process_cpu_time_seconds_total", "iterate_ready 1"])
+      expect(text).toContain(name);
+    expect(await (await fetch(`${url}/`)).json()).toMatchObject({
+      code: "NOT_FOUND",
+      detail: expect.stringContaining("/readyz") as string,
+    });
     expect((await fetch(`${url}/livez`, { method: "POST" })).status).toBe(404);
     stop();
   });

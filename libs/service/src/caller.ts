@@ -49,7 +49,8 @@ export interface MethodPolicy {
 /** Throws FORBIDDEN, naming what is missing, unless `policy` admits `caller`. A method without a policy admits nobody. */
 export function authorize(method: string, policy: MethodPolicy | undefined, caller: Caller): void {
   if (policy === undefined) throw forbidden(method, "no rule admits anyone");
-  if (!policy.services.includes(caller.service) && !policy.services.includes("*")) throw forbidden(method, `service ${JSON.stringify(caller.service)} may not call it`);
+  if (!policy.services.includes(caller.service) && !policy.services.includes("*"))
+    throw forbidden(method, `service ${JSON.stringify(caller.service)} may not call it`);
   check(method, "an execution token", policy.execution, caller.execution !== undefined);
   check(method, "a principal", policy.person ?? "allowed", caller.principal !== undefined);
 }

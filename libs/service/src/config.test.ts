@@ -1,5 +1,18 @@
 import { describe, expect, expectTypeOf, test } from "vitest";
-import { defineConfig, extendConfig, file, flag, fraction, integer, listen, oneOf, optional, text, url, type ListenAddress } from "./config.js";
+import {
+  defineConfig,
+  extendConfig,
+  file,
+  flag,
+  fraction,
+  integer,
+  listen,
+  oneOf,
+  optional,
+  text,
+  url,
+  type ListenAddress,
+} from "./config.js";
 
 const definition = defineConfig({
   databaseUrl: url("DATABASE_URL", ["postgres", "postgresql"], { description: "The service's own database.", secret: true }),
@@ -59,7 +72,12 @@ describe("configuration", () => {
   });
 
   test.each([
-    ["0", false], ["1", true], ["16", true], ["17", false], ["1.5", false], ["x", false],
+    ["0", false],
+    ["1", true],
+    ["16", true],
+    ["17", false],
+    ["1.5", false],
+    ["x", false],
   ])("takes POOL_SIZE=%s: %s", (value, accepted) => {
     const load = () => definition.load({ DATABASE_URL: databaseUrl, POOL_SIZE: value });
     if (accepted) expect(load().poolSize).toBe(Number(value));
@@ -71,7 +89,11 @@ describe("configuration", () => {
     ["[::]:7410", "::", 7410],
     ["localhost:65535", "localhost", 65_535],
   ])("reads the listener %s", (value, host, port) => {
-    expect(definition.load({ DATABASE_URL: databaseUrl, GRPC_LISTEN: value }).grpcListen).toEqual({ variable: "GRPC_LISTEN", host, port });
+    expect(definition.load({ DATABASE_URL: databaseUrl, GRPC_LISTEN: value }).grpcListen).toEqual({
+      variable: "GRPC_LISTEN",
+      host,
+      port,
+    });
   });
 
   test.each(["7410", "::1:7410", "localhost:65536", "localhost:", ":7410"])("refuses the listener %s", (value) => {
@@ -85,7 +107,10 @@ describe("configuration", () => {
   });
 
   test("can be extended, the extension winning", () => {
-    const wider = extendConfig(definition, defineConfig({ poolSize: integer("POOL_SIZE", { min: 1, max: 64 }, { description: "Connections.", default: "32" }) }));
+    const wider = extendConfig(
+      definition,
+      defineConfig({ poolSize: integer("POOL_SIZE", { min: 1, max: 64 }, { description: "Connections.", default: "32" }) }),
+    );
     expect(wider.load({ DATABASE_URL: databaseUrl }).poolSize).toBe(32);
   });
 

@@ -17,7 +17,7 @@ export interface Variable<Value> {
   readonly optional: boolean;
   /** The value is never printed. */
   readonly secret: boolean;
-  /** Throws a plain sentence when the text is not acceptable. */
+  /** Throws `Unacceptable` when the text is not. */
   readonly parse: (text: string) => Value;
 }
 
@@ -29,7 +29,9 @@ export interface VariableOptions {
 
 export type ConfigSpec = Readonly<Record<string, Variable<unknown>>>;
 
-export type ConfigValues<Spec extends ConfigSpec> = { readonly [Key in keyof Spec]: Spec[Key] extends Variable<infer Value> ? Value : never };
+export type ConfigValues<Spec extends ConfigSpec> = {
+  readonly [Key in keyof Spec]: Spec[Key] extends Variable<infer Value> ? Value : never;
+};
 
 export interface ConfigDefinition<Spec extends ConfigSpec> {
   readonly spec: Spec;
@@ -58,8 +60,11 @@ export function defineConfig<const Spec extends ConfigSpec>(spec: Spec): ConfigD
 }
 
 /** Adds the variables of `base` to `extra`; a key of both is taken from `extra`. */
-export function extendConfig<Base extends ConfigSpec, Extra extends ConfigSpec>(base: ConfigDefinition<Base>, extra: ConfigDefinition<Extra>): ConfigDefinition<Omit<Base, keyof Extra> & Extra> {
-  return defineConfig({ ...base.spec, ...extra.spec } as Omit<Base, keyof Extra> & Extra);
+export function extendConfig<Base extends ConfigSpec, Extra extends ConfigSpec>(
+  base: ConfigDefinition<Base>,
+  extra: ConfigDefinition<Extra>,
+): ConfigDefinition<Omit<Base, keyof Extra> & Extra> {
+  return defineConfig({ ...base.spec, ...extra.spec });
 }
 
 /** The same variable, allowed to be unset: its value is then `undefined`. */
@@ -74,9 +79,9 @@ export function text(name: string, options: VariableOptions): Variable<string> {
 /** An absolute URL with one of the given schemes, kept as text without a trailing slash. */
 export function url(name: string, schemes: readonly string[], options: VariableOptions): Variable<string> {
   return variable(name, options, `a URL starting with ${schemes.map((scheme) => `${scheme}://`).join(" or ")}`, (value) => {
-    if (!URL.canParse(value)) throw "is not a URL";
+    if (!URL.canParse(value)) throw new Unacceptable("is not a URL");
     const scheme = new URL(value).protocol.slice(0, -1);
-    if (!schemes.includes(scheme)) throw `has the scheme ${JSON.stringify(scheme)}`;
+    if (!schemes.includes(scheme)) throw new Unacceptable(`has the scheme ${JSON.stringify(scheme)}`);
     return value.replace(/\/+$/, "");
   });
 }
@@ -93,18 +98,22 @@ export interface ListenAddress {
 export function listen(name: string, options: VariableOptions): Variable<ListenAddress> {
   return variable(name, options, "host:port, e.g. 127.0.0.1:7410 or [::]:7410", (value) => {
     const match = /^(\[[0-9a-fA-F:.]+\]|[^\s:[\]]+):(\d{1,5})$/.exec(value);
-    if (match === null) throw "is not host:port";
+    if (match === null) throw new Unacceptable("is not host:port");
     const port = Number(match[2]);
-    if (port > 65_535) throw `has the port ${port}, above 65535`;
+    if (port > 65_535) throw new Unacceptable(`has the port ${port}, above 65535`);
     return { variable: name, host: match[1]!.replace(/^\[|\]$/g, ""), port };
   });
 }
 
-export function integer(name: string, range: { readonly min: number; readonly max: number }, options: VariableOptions): Variable<number> {
+export function integer(
+  name: string,
+  range: { readonly min: number; readonly max: number },
+  options: VariableOptions,
+): Variable<number> {
   return variable(name, options, `a whole number from ${range.min} to ${range.max}`, (value) => {
-    if (!/^-?\d+$/.test(value)) throw "is not a whole number";
+    if (!/^-?\d+$/.test(value)) throw new Unacceptable("is not a whole number");
     const number = Number(value);
-    if (number < range.min || number > range.max) throw "is out of range";
+    if (number < range.min || number > range.max) throw new Unacceptable("is out of range");
     return number;
   });
 }
@@ -113,7 +122,7 @@ export function integer(name: string, range: { readonly min: number; readonly ma
 export function fraction(name: string, options: VariableOptions): Variable<number> {
   return variable(name, options, "a number from 0 to 1", (value) => {
     const number = /^\d*\.?\d+$/.test(value) ? Number(value) : NaN;
-    if (!(number >= 0 && number <= 1)) throw "is not a number from 0 to 1";
+    if (!(number >= 0 && number <= 1)) throw new Unacceptable("is not a number from 0 to 1");
     return number;
   });
 }
@@ -122,14 +131,18 @@ export function flag(name: string, options: VariableOptions): Variable<boolean> 
   return variable(name, options, "true or false", (value) => {
     if (value === "true" || value === "1") return true;
     if (value === "false" || value === "0") return false;
-    throw "is neither true nor false";
+    throw new Unacceptable("is neither true nor false");
   });
 }
 
-export function oneOf<const Choice extends string>(name: string, choices: readonly Choice[], options: VariableOptions): Variable<Choice> {
+export function oneOf<const Choice extends string>(
+  name: string,
+  choices: readonly Choice[],
+  options: VariableOptions,
+): Variable<Choice> {
   return variable(name, options, choices.join(" or "), (value) => {
     const choice = choices.find((candidate) => candidate === value);
-    if (choice === undefined) throw "is none of the choices";
+    if (choice === undefined) throw new Unacceptable("is none of the choices");
     return choice;
   });
 }
@@ -140,30 +153,55 @@ export function file(name: string, options: VariableOptions): Variable<string> {
     try {
       readFileSync(value);
     } catch (error) {
-      throw `cannot be read (${(error as NodeJS.ErrnoException).code})`;
+      throw new Unacceptable(`cannot be read (${(error as NodeJS.ErrnoException).code})`);
     }
     return value;
   });
 }
 
-/** A variable with a rule of its own; `parse` throws a plain sentence starting with a verb ("is not …"). */
-export function variable<Value>(name: string, options: VariableOptions, expected: string, parse: (text: string) => Value): Variable<Value> {
-  return { name, description: options.description, expected, default: options.default, optional: false, secret: options.secret ?? false, parse };
+/** What a rule throws: a sentence that goes on after the variable's name ("is not …") and never quotes the value. */
+export class Unacceptable extends Error {
+  override readonly name = "Unacceptable";
 }
 
-function read(variable: Variable<unknown>, env: Readonly<Record<string, string | undefined>>): { value: unknown } | { problem: string } {
+/** A variable with a rule of its own; `parse` throws `Unacceptable`. */
+export function variable<Value>(
+  name: string,
+  options: VariableOptions,
+  expected: string,
+  parse: (text: string) => Value,
+): Variable<Value> {
+  return {
+    name,
+    description: options.description,
+    expected,
+    default: options.default,
+    optional: false,
+    secret: options.secret ?? false,
+    parse,
+  };
+}
+
+function read(
+  variable: Variable<unknown>,
+  env: Readonly<Record<string, string | undefined>>,
+): { value: unknown } | { problem: string } {
   const given = env[variable.name];
   const source = given === undefined || given === "" ? variable.default : given;
   if (source === undefined) {
-    return variable.optional ? { value: undefined } : { problem: `${variable.name} is not set; set it to ${variable.expected} (${variable.description})` };
+    return variable.optional
+      ? { value: undefined }
+      : { problem: `${variable.name} is not set; set it to ${variable.expected} (${variable.description})` };
   }
   try {
     return { value: variable.parse(source) };
   } catch (thrown) {
     // Only sentences of `parse` are shown: an error of a library may quote the value.
-    const reason = typeof thrown === "string" ? thrown : "is not acceptable";
+    const reason = thrown instanceof Unacceptable ? thrown.message : "is not acceptable";
     const observed = variable.secret ? "(value hidden)" : `(${JSON.stringify(source)})`;
-    return { problem: `${variable.name} ${observed} ${variable.secret ? "is not acceptable" : reason}; expected ${variable.expected}` };
+    return {
+      problem: `${variable.name} ${observed} ${variable.secret ? "is not acceptable" : reason}; expected ${variable.expected}`,
+    };
   }
 }
 

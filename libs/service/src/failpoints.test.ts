@@ -42,7 +42,9 @@ describe("failpoints", () => {
   test("hang without settling", async () => {
     const points = new Failpoints();
     points.set("a=hang");
-    expect(await Promise.race([points.pass("a"), new Promise((resolve) => setImmediate(resolve, "still waiting"))])).toBe("still waiting");
+    expect(await Promise.race([points.pass("a"), new Promise((resolve) => setImmediate(resolve, "still waiting"))])).toBe(
+      "still waiting",
+    );
   });
 
   test("can be held by a test inside the process and let go", async () => {
@@ -56,6 +58,8 @@ describe("failpoints", () => {
   });
 
   test.each(["a", "a=explode", "a=kill*", "=kill", "a=kill@x"])("refuse the entry %j by name", (text) => {
-    expect(() => new Failpoints().set(text)).toThrowError(expect.objectContaining({ code: "INVALID_INPUT", message: expect.stringContaining(text) }));
+    expect(() => new Failpoints().set(text)).toThrowError(
+      expect.objectContaining({ code: "INVALID_INPUT", message: expect.stringContaining(text) }),
+    );
   });
 });

@@ -27,7 +27,8 @@ export class Failpoints {
     for (const entry of text.split(",").map((part) => part.trim())) {
       if (entry === "") continue;
       const match = entryPattern.exec(entry);
-      if (match === null) throw codedError("INVALID_INPUT", `FAILPOINTS holds ${JSON.stringify(entry)}; write name=kill|error|hang[@n][*m]`);
+      if (match === null)
+        throw codedError("INVALID_INPUT", `FAILPOINTS holds ${JSON.stringify(entry)}; write name=kill|error|hang[@n][*m]`);
       const [, name, action, from, passes] = match;
       this.#armed.set(name!, {
         act: actions[action as FailpointAction](name!),

@@ -1,6 +1,7 @@
 /** What a handler knows of its call: who calls, how long there is, and when to stop. */
 import type { Deadline, Metadata } from "@grpc/grpc-js";
-import { CodedError, codedError } from "iterate/lib";
+import type { CodedError } from "iterate/lib";
+import { codedError } from "iterate/lib";
 import type { Caller } from "./caller.js";
 
 /** What calls of all four kinds have. */
@@ -62,7 +63,9 @@ export class OpenCall implements CallContext {
     call.once("cancelled", () => {
       if (this.#isSettled) return;
       const isLate = this.deadlineMs <= timerSlackMs;
-      this.abort(isLate ? codedError("DEADLINE_EXCEEDED", "the call's deadline passed") : codedError("CANCELLED", "the caller went away"));
+      this.abort(
+        isLate ? codedError("DEADLINE_EXCEEDED", "the call's deadline passed") : codedError("CANCELLED", "the caller went away"),
+      );
     });
   }
 

@@ -2,7 +2,15 @@
  * A typed client of one service: promises and async iterables, a deadline on every call, credentials by Trust, cancellation by
  * signal, and failures as CodedErrors. One connection per address of the name, calls spread over them.
  */
-import { ChannelCredentials, Client, Metadata, type ClientDuplexStream, type ClientReadableStream, type ClientWritableStream, type ServiceError } from "@grpc/grpc-js";
+import {
+  ChannelCredentials,
+  Client,
+  Metadata,
+  type ClientDuplexStream,
+  type ClientReadableStream,
+  type ClientWritableStream,
+  type ServiceError,
+} from "@grpc/grpc-js";
 import { CodedError, codedError, isCodedError } from "iterate/lib";
 import { Messages } from "./grpc-messages.js";
 import { keepaliveOptions } from "./grpc-server.js";
@@ -67,21 +75,32 @@ export const defaultStreamDeadlineMs = 3_600_000;
  * A client of `url`: `http(s)://host:port`, `host:port`, or a gRPC target such as `dns:///context:7410`. Connects when first
  * used and again by itself, for ever. Calls are not retried: whoever holds the ids decides.
  */
-export function createClient<Definition extends object>(constructor: { readonly service: Definition; readonly serviceName: string }, url: string, options: ClientOptions): ServiceClient<Definition> {
+export function createClient<Definition extends object>(
+  constructor: { readonly service: Definition; readonly serviceName: string },
+  url: string,
+  options: ClientOptions,
+): ServiceClient<Definition> {
   const { target, isSecure } = targetOf(url);
-  const client = new Client(target, options.credentials ?? (isSecure ? ChannelCredentials.createSsl() : ChannelCredentials.createInsecure()), {
-    ...keepaliveOptions,
-    "grpc.keepalive_permit_without_calls": 1,
-    "grpc.initial_reconnect_backoff_ms": 100,
-    "grpc.max_reconnect_backoff_ms": 5_000,
-    "grpc.dns_min_time_between_resolutions_ms": 5_000,
-    "grpc.service_config": JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
-    "grpc.max_receive_message_length": maxResponseBytes + 1,
-    "grpc.max_send_message_length": -1,
-    "grpc.enable_channelz": 0,
-  });
+  const client = new Client(
+    target,
+    options.credentials ?? (isSecure ? ChannelCredentials.createSsl() : ChannelCredentials.createInsecure()),
+    {
+      ...keepaliveOptions,
+      "grpc.keepalive_permit_without_calls": 1,
+      "grpc.initial_reconnect_backoff_ms": 100,
+      "grpc.max_reconnect_backoff_ms": 5_000,
+      "grpc.dns_min_time_between_resolutions_ms": 5_000,
+      "grpc.service_config": JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
+      "grpc.max_receive_message_length": maxResponseBytes + 1,
+      "grpc.max_send_message_length": -1,
+      "grpc.enable_channelz": 0,
+    },
+  );
   const calls = new Calls(client, options);
-  const methods = Object.entries((constructor as ClientConstructor).service as ServiceDefinition).map(([name, method]) => [name, calls.method(method)]);
+  const methods = Object.entries((constructor as ClientConstructor).service as ServiceDefinition).map(([name, method]) => [
+    name,
+    calls.method(method),
+  ]);
   return { ...Object.fromEntries(methods), close: () => client.close() } as ServiceClient<Definition>;
 }
 
@@ -114,7 +133,8 @@ class Calls {
     };
     if (method.requestStream && method.responseStream) return (options: CallOptions = {}) => this.#bidi(method, encode, options);
     if (method.requestStream) return (options: CallOptions = {}) => this.#clientStream(method, encode, options);
-    if (method.responseStream) return (request: unknown, options: CallOptions = {}) => this.#serverStream(method, encode, request, options);
+    if (method.responseStream)
+      return (request: unknown, options: CallOptions = {}) => this.#serverStream(method, encode, request, options);
     return (request: unknown, options: CallOptions = {}) => this.#unary(method, encode, request, options);
   }
 
@@ -126,15 +146,23 @@ class Calls {
       const deadline = Date.now() + finite(options.deadlineMs, defaultDeadlineMs);
       const start = (metadata: Metadata): void => {
         if (signal?.aborted === true) return reject(cancelled(signal));
-        const call = this.#client.makeUnaryRequest(method.path, asBuffer, asBuffer, bytes, metadata, { deadline }, (error: ServiceError | null, response?: Buffer) => {
-          signal?.removeEventListener("abort", cancel);
-          if (error !== null) return reject(signal?.aborted === true ? cancelled(signal) : this.#failure(error));
-          try {
-            resolve(method.responseDeserialize(response!));
-          } catch (error) {
-            reject(this.#undecodable(method, error));
-          }
-        });
+        const call = this.#client.makeUnaryRequest(
+          method.path,
+          asBuffer,
+          asBuffer,
+          bytes,
+          metadata,
+          { deadline },
+          (error: ServiceError | null, response?: Buffer) => {
+            signal?.removeEventListener("abort", cancel);
+            if (error !== null) return reject(signal?.aborted === true ? cancelled(signal) : this.#failure(error));
+            try {
+              resolve(method.responseDeserialize(response!));
+            } catch (error) {
+              reject(this.#undecodable(method, error));
+            }
+          },
+        );
         const cancel = (): void => call.cancel();
         signal?.addEventListener("abort", cancel, { once: true });
       };
@@ -144,9 +172,16 @@ class Calls {
     });
   }
 
-  #serverStream(method: MethodDefinition, encode: (request: unknown) => Buffer, request: unknown, options: CallOptions): AsyncIterableIterator<unknown, undefined> {
+  #serverStream(
+    method: MethodDefinition,
+    encode: (request: unknown) => Buffer,
+    request: unknown,
+    options: CallOptions,
+  ): AsyncIterableIterator<unknown, undefined> {
     const bytes = encode(request);
-    return this.#responses(method, options, (metadata, deadline) => this.#client.makeServerStreamRequest(method.path, asBuffer, asBuffer, bytes, metadata, { deadline }));
+    return this.#responses(method, options, (metadata, deadline) =>
+      this.#client.makeServerStreamRequest(method.path, asBuffer, asBuffer, bytes, metadata, { deadline }),
+    );
   }
 
   #bidi(method: MethodDefinition, encode: (request: unknown) => Buffer, options: CallOptions): BidiCall<unknown, unknown> {
@@ -165,7 +200,11 @@ class Calls {
     };
   }
 
-  #clientStream(method: MethodDefinition, encode: (request: unknown) => Buffer, options: CallOptions): ClientStreamCall<unknown, unknown> {
+  #clientStream(
+    method: MethodDefinition,
+    encode: (request: unknown) => Buffer,
+    options: CallOptions,
+  ): ClientStreamCall<unknown, unknown> {
     const outgoing = new Outgoing(encode);
     const controller = new AbortController();
     const signal = options.signal === undefined ? controller.signal : AbortSignal.any([options.signal, controller.signal]);
@@ -174,16 +213,23 @@ class Calls {
       (metadata) =>
         new Promise<unknown>((resolve, reject) => {
           if (signal.aborted) return reject(cancelled(signal));
-          const stream = this.#client.makeClientStreamRequest(method.path, asBuffer, asBuffer, metadata, { deadline }, (error: ServiceError | null, bytes?: Buffer) => {
-            signal.removeEventListener("abort", cancel);
-            outgoing.close();
-            if (error !== null) return reject(signal.aborted ? cancelled(signal) : this.#failure(error));
-            try {
-              resolve(method.responseDeserialize(bytes!));
-            } catch (error) {
-              reject(this.#undecodable(method, error));
-            }
-          });
+          const stream = this.#client.makeClientStreamRequest(
+            method.path,
+            asBuffer,
+            asBuffer,
+            metadata,
+            { deadline },
+            (error: ServiceError | null, bytes?: Buffer) => {
+              signal.removeEventListener("abort", cancel);
+              outgoing.close();
+              if (error !== null) return reject(signal.aborted ? cancelled(signal) : this.#failure(error));
+              try {
+                resolve(method.responseDeserialize(bytes!));
+              } catch (error) {
+                reject(this.#undecodable(method, error));
+              }
+            },
+          );
           const cancel = (): void => stream.cancel();
           signal.addEventListener("abort", cancel, { once: true });
           outgoing.attach(stream);
@@ -194,7 +240,11 @@ class Calls {
   }
 
   /** Opens a stream when its credentials are there and hands out its answers; the call begins at once, not at the first `next`. */
-  #responses(method: MethodDefinition, options: CallOptions, open: (metadata: Metadata, deadline: number) => ClientReadableStream<Buffer>): Responses {
+  #responses(
+    method: MethodDefinition,
+    options: CallOptions,
+    open: (metadata: Metadata, deadline: number) => ClientReadableStream<Buffer>,
+  ): Responses {
     const { signal } = options;
     const deadline = Date.now() + finite(options.deadlineMs, defaultStreamDeadlineMs);
     const begin = (metadata: Metadata): Messages<Buffer> => {
@@ -204,7 +254,8 @@ class Calls {
       const forget = (): void => signal?.removeEventListener("abort", cancel);
       signal?.addEventListener("abort", cancel, { once: true });
       stream.once("status", forget);
-      const failure = (error: unknown): Error => (signal?.aborted === true ? cancelled(signal) : this.#failure(error as ServiceError));
+      const failure = (error: unknown): Error =>
+        signal?.aborted === true ? cancelled(signal) : this.#failure(error as ServiceError);
       return new Messages<Buffer>(stream, { failure, abandon: cancel });
     };
     const decode = (bytes: Buffer): unknown => {
@@ -220,9 +271,12 @@ class Calls {
   #metadata(options: CallOptions): Metadata | Promise<Metadata> {
     const { trust, audience } = this.#options;
     if (trust === undefined) return metadataOf({}, options.metadata);
-    if (options.execution === undefined && options.principal === undefined && options.metadata === undefined) return this.#plainMetadata(trust);
+    if (options.execution === undefined && options.principal === undefined && options.metadata === undefined)
+      return this.#plainMetadata(trust);
     const headers = trust.headers(audience, options);
-    return headers instanceof Promise ? headers.then((headers) => metadataOf(headers, options.metadata)) : metadataOf(headers, options.metadata);
+    return headers instanceof Promise
+      ? headers.then((headers) => metadataOf(headers, options.metadata))
+      : metadataOf(headers, options.metadata);
   }
 
   /** The metadata of a call that carries a token alone: checked once per token, then copied. */
@@ -241,7 +295,11 @@ class Calls {
   }
 
   #undecodable(method: MethodDefinition, cause: unknown): CodedError {
-    return new CodedError("INTERNAL", `${this.#options.audience} answered ${method.path} with something that is not a message of its type`, { cause });
+    return new CodedError(
+      "INTERNAL",
+      `${this.#options.audience} answered ${method.path} with something that is not a message of its type`,
+      { cause },
+    );
   }
 }
 
@@ -310,7 +368,7 @@ class Outgoing {
     try {
       bytes = this.#encode(request);
     } catch (error) {
-      return Promise.reject(error as Error);
+      return Promise.reject(error instanceof Error ? error : new Error("a request could not be encoded", { cause: error }));
     }
     if (this.#isClosed) return sent;
     if (this.#stream === null) {

@@ -12,7 +12,11 @@ export interface Note {
   readonly text: string;
 }
 
-const method = <const RequestStream extends boolean, const ResponseStream extends boolean>(name: string, requestStream: RequestStream, responseStream: ResponseStream) => ({
+const method = <const RequestStream extends boolean, const ResponseStream extends boolean>(
+  name: string,
+  requestStream: RequestStream,
+  responseStream: ResponseStream,
+) => ({
   path: `/iterate.test.v1.EchoService/${name}`,
   requestStream,
   responseStream,
@@ -34,7 +38,12 @@ export const EchoClient = { service: EchoService, serviceName: "iterate.test.v1.
 export type EchoHandlers = Handlers<typeof EchoService>;
 
 const anyone = { services: ["caller"], execution: "allowed" } as const;
-export const openRules: MethodRules<typeof EchoService> = { unary: anyone, serverStream: anyone, clientStream: anyone, bidi: anyone };
+export const openRules: MethodRules<typeof EchoService> = {
+  unary: anyone,
+  serverStream: anyone,
+  clientStream: anyone,
+  bidi: anyone,
+};
 
 let keys: Promise<{ caller: Trust; echo: Trust; runner: Trust }> | null = null;
 
@@ -42,7 +51,8 @@ let keys: Promise<{ caller: Trust; echo: Trust; runner: Trust }> | null = null;
 export function echoTrust(): Promise<{ caller: Trust; echo: Trust; runner: Trust }> {
   keys ??= (async () => {
     const files = await generateKeys({ directory: await mkdtemp(join(tmpdir(), "echo-")), services: ["caller", "echo", "runner"] });
-    const load = (service: string): Promise<Trust> => Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile });
+    const load = (service: string): Promise<Trust> =>
+      Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile });
     const [caller, echo, runner] = await Promise.all([load("caller"), load("echo"), load("runner")]);
     return { caller, echo, runner };
   })();
@@ -60,7 +70,11 @@ export interface Echo {
 }
 
 /** A running echo server and a client of it. */
-export async function startEcho(handlers: EchoHandlers, options: Partial<GrpcServerOptions> = {}, rules: MethodRules<typeof EchoService> = openRules): Promise<Echo> {
+export async function startEcho(
+  handlers: EchoHandlers,
+  options: Partial<GrpcServerOptions> = {},
+  rules: MethodRules<typeof EchoService> = openRules,
+): Promise<Echo> {
   const trust = await echoTrust();
   const lines: string[] = [];
   const server = createGrpcServer({

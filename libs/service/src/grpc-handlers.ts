@@ -142,12 +142,19 @@ function drainingError(): CodedError {
 }
 
 function openCall(host: MethodHost, call: ServerCall): OpenCall {
-  return new OpenCall(call, host.draining, host.method.responseStream || host.method.requestStream ? Infinity : host.defaultDeadlineMs);
+  return new OpenCall(
+    call,
+    host.draining,
+    host.method.responseStream || host.method.requestStream ? Infinity : host.defaultDeadlineMs,
+  );
 }
 
 /** grpc-js ends a call at the deadline the client sent; this ends one that sent none. */
 function deadlineTimer(open: OpenCall): NodeJS.Timeout {
-  return setTimeout(() => open.abort(codedError("DEADLINE_EXCEEDED", "the call brought no deadline and took longer than the server's")), open.deadlineMs);
+  return setTimeout(
+    () => open.abort(codedError("DEADLINE_EXCEEDED", "the call brought no deadline and took longer than the server's")),
+    open.deadlineMs,
+  );
 }
 
 function authenticated(host: MethodHost, call: ServerCall, run: (caller: Caller) => void, fail: (thrown: unknown) => void): void {
@@ -213,9 +220,9 @@ async function pump(host: MethodHost, open: OpenCall, call: Writable, responses:
       // One promise per message: racing each against a promise that lives as long as the stream would keep them all alive.
       const next = await new Promise<IteratorResult<unknown>>((resolve, reject) => {
         wake = () => resolve(stopped);
-        iterator.next().then(resolve, (error: unknown) => {
+        iterator.next().then(resolve, (error: Error) => {
           isFinished = true;
-          reject(error as Error);
+          reject(error);
         });
       });
       if (isStopped) break;

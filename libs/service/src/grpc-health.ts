@@ -34,14 +34,20 @@ export class Health {
   readonly implementation = {
     check: (call: ServerUnaryCall<HealthCheckRequest, HealthCheckResponse>, callback: sendUnaryData<HealthCheckResponse>): void => {
       const status = this.#status(call.request.service);
-      if (status === ServingStatus.SERVICE_UNKNOWN) return callback(toFailure(codedError("NOT_FOUND", "no service of this name is served here", { service: call.request.service })));
+      if (status === ServingStatus.SERVICE_UNKNOWN)
+        return callback(
+          toFailure(codedError("NOT_FOUND", "no service of this name is served here", { service: call.request.service })),
+        );
       callback(null, { status });
     },
     list: (_call: ServerUnaryCall<HealthListRequest, HealthListResponse>, callback: sendUnaryData<HealthListResponse>): void => {
-      callback(null, { statuses: Object.fromEntries([...this.#serving.keys()].map((name) => [name, { status: this.#status(name) }])) });
+      callback(null, {
+        statuses: Object.fromEntries([...this.#serving.keys()].map((name) => [name, { status: this.#status(name) }])),
+      });
     },
     watch: (call: ServerWritableStream<HealthCheckRequest, HealthCheckResponse>): void => {
-      if (this.#watchers.size >= maxWatchers) return void call.emit("error", toFailure(codedError("OVERLOADED", `${maxWatchers} health watches are open`)));
+      if (this.#watchers.size >= maxWatchers)
+        return void call.emit("error", toFailure(codedError("OVERLOADED", `${maxWatchers} health watches are open`)));
       let last: ServingStatus | null = null;
       const send = (status: ServingStatus): void => {
         if (status !== last) call.write({ status });

@@ -6,7 +6,9 @@ import { ReflectionService } from "@grpc/reflection";
 /** Serves the descriptors of `descriptorSet` (a serialised FileDescriptorSet), listing `services` alone. */
 export function addReflection(server: Server, descriptorSet: Uint8Array, services: readonly string[]): void {
   // The library reads no more of a package than the serialised file descriptors of its entries.
-  const root = { set: { format: "Protocol Buffer 3 DescriptorProto" as const, type: {}, fileDescriptorProtos: fileDescriptors(descriptorSet) } };
+  const root = {
+    set: { format: "Protocol Buffer 3 DescriptorProto" as const, type: {}, fileDescriptorProtos: fileDescriptors(descriptorSet) },
+  };
   new ReflectionService(root, { services: [...services] }).addToServer(server);
 }
 

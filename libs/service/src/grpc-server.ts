@@ -87,7 +87,8 @@ export const keepaliveOptions = { "grpc.keepalive_time_ms": 8_000, "grpc.keepali
 const forcedFlushMs = 250;
 
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
-  if (options.trust === undefined && options.authenticate === undefined) throw codedError("INVALID_INPUT", `the gRPC server of ${options.name} has no way to prove its callers`);
+  if (options.trust === undefined && options.authenticate === undefined)
+    throw codedError("INVALID_INPUT", `the gRPC server of ${options.name} has no way to prove its callers`);
   return new GrpcServerImplementation(options);
 }
 
@@ -105,11 +106,15 @@ class GrpcServerImplementation implements GrpcServer {
   constructor(options: GrpcServerOptions) {
     this.#options = options;
     const trust = options.trust;
-    const authenticate: (call: ServerCall) => Caller | Promise<Caller> = options.authenticate ?? ((call) => trust!.authenticate((name) => call.metadata.get(name)[0] as string | undefined));
-    this.#authenticate = options.foreignTraces !== true ? authenticate : (call) => {
-      linkForeignCall(call.metadata);
-      return authenticate(call);
-    };
+    const authenticate: (call: ServerCall) => Caller | Promise<Caller> =
+      options.authenticate ?? ((call) => trust!.authenticate((name) => call.metadata.get(name)[0] as string | undefined));
+    this.#authenticate =
+      options.foreignTraces !== true
+        ? authenticate
+        : (call) => {
+            linkForeignCall(call.metadata);
+            return authenticate(call);
+          };
     this.#server = new Server({
       ...keepaliveOptions,
       "grpc.max_connection_age_ms": options.maxConnectionAgeMs ?? 30 * 60_000,
@@ -127,7 +132,11 @@ class GrpcServerImplementation implements GrpcServer {
     return this.#open.size;
   }
 
-  add<Definition extends object>(definition: Definition, implementation: Handlers<Definition>, rules: MethodRules<Definition>): void {
+  add<Definition extends object>(
+    definition: Definition,
+    implementation: Handlers<Definition>,
+    rules: MethodRules<Definition>,
+  ): void {
     for (const [name, method] of Object.entries(definition as ServiceDefinition)) {
       const rule = rules[name as keyof Definition];
       this.methods.push({ path: method.path, rule });
@@ -147,7 +156,14 @@ class GrpcServerImplementation implements GrpcServer {
     const port = await new Promise<number>((resolve, reject) => {
       this.#server.bindAsync(`${host}:${listen.port}`, credentials ?? ServerCredentials.createInsecure(), (error, bound) => {
         if (error === null) resolve(bound);
-        else reject(codedError("UNAVAILABLE", `${name} cannot listen on ${listen.variable}=${host}:${listen.port} (${error.message}); free the port or set ${listen.variable}`, { variable: listen.variable }));
+        else
+          reject(
+            codedError(
+              "UNAVAILABLE",
+              `${name} cannot listen on ${listen.variable}=${host}:${listen.port} (${error.message}); free the port or set ${listen.variable}`,
+              { variable: listen.variable },
+            ),
+          );
       });
     });
     this.#health.set(true);
@@ -171,7 +187,8 @@ class GrpcServerImplementation implements GrpcServer {
     const closed = new Promise<void>((resolve) => this.#server.tryShutdown(() => resolve()));
     if (await settlesWithin(closed, boundMs)) return 0;
     const forced = this.#open.size;
-    for (const call of [...this.#open]) call.abort(codedError("UNAVAILABLE", "the server stopped before the call was finished; retry with the same ids"));
+    for (const call of [...this.#open])
+      call.abort(codedError("UNAVAILABLE", "the server stopped before the call was finished; retry with the same ids"));
     await settlesWithin(closed, forcedFlushMs);
     this.#server.forceShutdown();
     return forced;
@@ -206,7 +223,10 @@ class GrpcServerImplementation implements GrpcServer {
   }
 }
 
-function callOf(host: handlers.MethodHost, handler: unknown): [call: unknown, type: "unary" | "serverStream" | "clientStream" | "bidi"] {
+function callOf(
+  host: handlers.MethodHost,
+  handler: unknown,
+): [call: unknown, type: "unary" | "serverStream" | "clientStream" | "bidi"] {
   const { requestStream, responseStream, path } = host.method;
   const missing = (): never => {
     throw codedError("NOT_A_METHOD", `${path} is not served here`);
@@ -215,7 +235,8 @@ function callOf(host: handlers.MethodHost, handler: unknown): [call: unknown, ty
   if (!requestStream && !responseStream) return [handlers.unaryCall(host, given as handlers.UnaryHandler), "unary"];
   if (!requestStream) return [handlers.serverStreamCall(host, given as handlers.ServerStreamHandler), "serverStream"];
   if (!responseStream) return [handlers.clientStreamCall(host, given as handlers.ClientStreamHandler), "clientStream"];
-  if (typeof given === "object" && "raw" in given) return [handlers.rawCall(host, given as Parameters<typeof handlers.rawCall>[1]), "bidi"];
+  if (typeof given === "object" && "raw" in given)
+    return [handlers.rawCall(host, given as Parameters<typeof handlers.rawCall>[1]), "bidi"];
   return [handlers.bidiCall(host, given as handlers.BidiHandler), "bidi"];
 }
 

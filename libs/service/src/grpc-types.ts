@@ -2,6 +2,7 @@
 import type { CallContext, RawCall } from "./grpc-call.js";
 
 /** One method of a generated definition. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- a method of unknown messages takes and gives what its own code does
 export interface MethodDefinition<Request = any, Response = any> {
   readonly path: string;
   readonly requestStream: boolean;
@@ -38,15 +39,21 @@ export interface RawHandler<Request, Response> {
   readonly raw: (call: RawCall<Request, Response>) => Promise<void>;
 }
 
-export type RawHandlerOf<Method> = Method extends { requestStream: true; responseStream: true } ? RawHandler<RequestOf<Method>, ResponseOf<Method>> : never;
+export type RawHandlerOf<Method> = Method extends { requestStream: true; responseStream: true }
+  ? RawHandler<RequestOf<Method>, ResponseOf<Method>>
+  : never;
 
 /** Handlers of a definition; a method without one answers NOT_A_METHOD. */
-export type Handlers<Definition> = { readonly [Name in keyof Definition]?: HandlerOf<Definition[Name]> | RawHandlerOf<Definition[Name]> };
+export type Handlers<Definition> = {
+  readonly [Name in keyof Definition]?: HandlerOf<Definition[Name]> | RawHandlerOf<Definition[Name]>;
+};
 
 /**
  * Marks a handler that works on the call itself: it reads by `call.onRequest`/`pause`, writes by `call.send`, and its promise ends
  * the call. Authentication, errors, limits and drain stay the server's.
  */
-export function raw<Request, Response>(handler: (call: RawCall<Request, Response>) => Promise<void>): RawHandler<Request, Response> {
+export function raw<Request, Response>(
+  handler: (call: RawCall<Request, Response>) => Promise<void>,
+): RawHandler<Request, Response> {
   return { raw: handler };
 }

@@ -10,7 +10,13 @@ import { createLog } from "./log.js";
 const servers: HttpServer[] = [];
 async function start(handler: HttpHandler, options: Partial<HttpServerOptions> = {}) {
   const lines: string[] = [];
-  const server = createHttpServer({ name: "ingress", listen: { variable: "HTTP_LISTEN", host: "127.0.0.1", port: 0 }, log: createLog("ingress", { write: (line) => lines.push(line) }), handler, ...options });
+  const server = createHttpServer({
+    name: "ingress",
+    listen: { variable: "HTTP_LISTEN", host: "127.0.0.1", port: 0 },
+    log: createLog("ingress", { write: (line) => lines.push(line) }),
+    handler,
+    ...options,
+  });
   servers.push(server);
   const port = await server.start();
   return { server, port, url: `http://127.0.0.1:${port}`, lines };
@@ -35,13 +41,22 @@ async function rawExchange(port: number, text: string, { end = false } = {}): Pr
 const echo: HttpHandler = async (request, response) => void response.end(await readBody(request, 1_000));
 
 describe("an HTTP listener", () => {
-  test.each([[999, 200], [1_000, 200], [1_001, 413]])("answers a body of %d bytes with %d, declared or chunked", async (bytes, status) => {
+  test.each([
+    [999, 200],
+    [1_000, 200],
+    [1_001, 413],
+  ])("answers a body of %d bytes with %d, declared or chunked", async (bytes, status) => {
     const { url } = await start(echo);
     const body = "x".repeat(bytes);
     const declared = await fetch(url, { method: "POST", body });
-    const chunked = await fetch(url, { method: "POST", body: new Blob([body]).stream(), duplex: "half" } as RequestInit);
+    const chunked = await fetch(url, { method: "POST", body: new Blob([body]).stream(), duplex: "half" });
     expect([declared.status, chunked.status]).toEqual([status, status]);
-    if (status === 413) expect(await declared.json()).toMatchObject({ type: "urn:iterate:error:BATCH_TOO_LARGE", status: 413, code: "BATCH_TOO_LARGE" });
+    if (status === 413)
+      expect(await declared.json()).toMatchObject({
+        type: "urn:iterate:error:BATCH_TOO_LARGE",
+        status: 413,
+        code: "BATCH_TOO_LARGE",
+      });
     else expect(await chunked.text()).toBe(body);
   });
 
@@ -144,7 +159,10 @@ describe("an HTTP listener", () => {
     const busy = createServer().listen(0, "127.0.0.1");
     await once(busy, "listening");
     const { port } = busy.address() as { port: number };
-    await expect(start(echo, { listen: { variable: "HTTP_LISTEN", host: "127.0.0.1", port } })).rejects.toMatchObject({ code: "UNAVAILABLE", message: expect.stringContaining(`HTTP_LISTEN=127.0.0.1:${port}`) as string });
+    await expect(start(echo, { listen: { variable: "HTTP_LISTEN", host: "127.0.0.1", port } })).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: expect.stringContaining(`HTTP_LISTEN=127.0.0.1:${port}`) as string,
+    });
     servers.pop();
     busy.close();
   });
@@ -173,7 +191,10 @@ describe("a drain", () => {
 
   test("answers what is left at its bound with UNAVAILABLE and counts it", async () => {
     const reached = Promise.withResolvers<void>();
-    const { server, url } = await start(() => { reached.resolve(); return new Promise(() => {}); });
+    const { server, url } = await start(() => {
+      reached.resolve();
+      return new Promise(() => {});
+    });
     const stuck = fetch(url);
     await reached.promise;
     expect(await server.drain(50)).toBe(1);

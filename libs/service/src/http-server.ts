@@ -86,7 +86,9 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
       chunks.push(chunk);
     }
   } catch (error) {
-    throw request.destroyed && !(error instanceof CodedError) ? codedError("CANCELLED", "the client left before the end of its body") : error;
+    throw request.destroyed && !(error instanceof CodedError)
+      ? codedError("CANCELLED", "the client left before the end of its body")
+      : error;
   }
   return Buffer.concat(chunks, bytes);
 }
@@ -128,7 +130,13 @@ class HttpServerImplementation implements HttpServer {
     const { name, listen } = this.#options;
     return new Promise((resolve, reject) => {
       this.#server.once("error", (error) => {
-        reject(codedError("UNAVAILABLE", `${name} cannot listen on ${listen.variable}=${listen.host}:${listen.port} (${error.message}); free the port or set ${listen.variable}`, { variable: listen.variable }));
+        reject(
+          codedError(
+            "UNAVAILABLE",
+            `${name} cannot listen on ${listen.variable}=${listen.host}:${listen.port} (${error.message}); free the port or set ${listen.variable}`,
+            { variable: listen.variable },
+          ),
+        );
       });
       this.#server.listen(listen.port, listen.host, () => resolve((this.#server.address() as AddressInfo).port));
     });
@@ -146,7 +154,8 @@ class HttpServerImplementation implements HttpServer {
     let forced = 0;
     const timer = setTimeout(() => {
       forced = this.#open.size;
-      for (const cut of [...this.#open]) cut(codedError("UNAVAILABLE", "the server stopped before the request was finished; retry with the same ids"));
+      for (const cut of [...this.#open])
+        cut(codedError("UNAVAILABLE", "the server stopped before the request was finished; retry with the same ids"));
       setImmediate(() => this.#server.closeAllConnections());
     }, boundMs);
     await closed;
@@ -168,7 +177,9 @@ class HttpServerImplementation implements HttpServer {
     // A draining server finishes this answer and closes the connection.
     if (this.#drain !== null) response.setHeader("connection", "close");
     if (this.#options.foreignTraces === true) linkForeignTrace(request);
-    this.#run(request, response, controller.signal).catch((thrown: unknown) => this.#options.log.error("request failed after its answer", { error: thrown }));
+    this.#run(request, response, controller.signal).catch((thrown: unknown) =>
+      this.#options.log.error("request failed after its answer", { error: thrown }),
+    );
   }
 
   async #run(request: IncomingMessage, response: ServerResponse, signal: AbortSignal): Promise<void> {
@@ -200,6 +211,9 @@ class HttpServerImplementation implements HttpServer {
   }
 
   #answerFor(thrown: unknown, request: IncomingMessage): CodedError {
-    return answerFor(this.#options.classify?.(thrown) ?? thrown, this.#options.log, { method: request.method, path: (request.url ?? "").split("?")[0] });
+    return answerFor(this.#options.classify?.(thrown) ?? thrown, this.#options.log, {
+      method: request.method,
+      path: (request.url ?? "").split("?")[0],
+    });
   }
 }

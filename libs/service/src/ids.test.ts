@@ -21,7 +21,10 @@ describe("public ids", () => {
 
   test("sort by the time they were minted, also within a millisecond and when the clock steps back", () => {
     let now = 1_700_000_000_000;
-    const ids = createIdGenerator({ nowMs: () => now, fillRandom: (bytes) => bytes.forEach((_, at) => (bytes[at] = Math.floor(Math.random() * 256))) });
+    const ids = createIdGenerator({
+      nowMs: () => now,
+      fillRandom: (bytes) => bytes.forEach((_, at) => (bytes[at] = Math.floor(Math.random() * 256))),
+    });
     const minted: string[] = [];
     for (let i = 0; i < 30_000; i += 1) {
       if (i === 10_000) now -= 5_000;
@@ -33,7 +36,8 @@ describe("public ids", () => {
   });
 
   test("carry the version and variant of a UUIDv7", () => {
-    for (let i = 0; i < 1000; i += 1) expect(uuidv7()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    for (let i = 0; i < 1000; i += 1)
+      expect(uuidv7()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   });
 });
 

@@ -34,9 +34,9 @@ export interface IdSources {
 
 export interface IdGenerator {
   /** A UUIDv7 in canonical lower-case text; later calls of one generator sort after earlier ones. */
-  uuidv7(): string;
+  readonly uuidv7: () => string;
   /** `<prefix>_` and a UUIDv7 as 26 lower-case Crockford base32 characters. */
-  newId<Prefix extends IdPrefix>(prefix: Prefix): `${Prefix}_${string}`;
+  readonly newId: <Prefix extends IdPrefix>(prefix: Prefix) => `${Prefix}_${string}`;
 }
 
 /** Builds a generator on its own clock and randomness; services use `uuidv7` and `newId`, simulations their own generator. */

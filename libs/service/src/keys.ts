@@ -62,7 +62,8 @@ export async function generateKeys(options: GenerateKeysOptions): Promise<KeyFil
 /** The private key of a service, ready to sign. Throws INVALID_INPUT naming the file; never shows its content. */
 export async function loadPrivateKey(path: string): Promise<{ kid: string; key: CryptoKey }> {
   const jwk = await readJwk(path);
-  if (typeof jwk.kid !== "string" || typeof jwk.d !== "string") throw unreadable(path, "is not a private key with a `kid` and a `d`");
+  if (typeof jwk.kid !== "string" || typeof jwk.d !== "string")
+    throw unreadable(path, "is not a private key with a `kid` and a `d`");
   return { kid: jwk.kid, key: await importKey(path, jwk) };
 }
 
@@ -70,7 +71,8 @@ export async function loadPrivateKey(path: string): Promise<{ kid: string; key: 
 export async function loadTrustedKeys(path: string): Promise<Map<string, { service: string; key: CryptoKey }>> {
   const keys = new Map<string, { service: string; key: CryptoKey }>();
   for (const jwk of await readTrusted(path)) {
-    if (typeof jwk.kid !== "string" || typeof jwk.service !== "string") throw unreadable(path, "holds a key without `kid` or `service`");
+    if (typeof jwk.kid !== "string" || typeof jwk.service !== "string")
+      throw unreadable(path, "holds a key without `kid` or `service`");
     if ("d" in jwk) throw unreadable(path, "holds a private key; it must hold public keys alone");
     keys.set(jwk.kid, { service: jwk.service, key: await importKey(path, jwk) });
   }
@@ -131,5 +133,7 @@ async function writeSecret(path: string, value: unknown): Promise<void> {
 }
 
 function unreadable(path: string, problem: string) {
-  return codedError("INVALID_INPUT", `key file ${path} ${problem}; make keys with \`make setup\` or mount the service's Secret`, { path });
+  return codedError("INVALID_INPUT", `key file ${path} ${problem}; make keys with \`make setup\` or mount the service's Secret`, {
+    path,
+  });
 }

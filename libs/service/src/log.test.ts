@@ -17,7 +17,9 @@ describe("logs", () => {
   test("are one JSON object per line with time, level, service and the fields of every parent", () => {
     const { log, lines } = captured();
     log.child({ owner: "prj_1" }).child({ path: "/a" }).info("appended\nto it", { offset: 12n });
-    expect(lines).toEqual(['{"time":"1970-01-01T00:00:00.000Z","level":"info","service":"context","message":"appended\\nto it","owner":"prj_1","path":"/a","offset":"12"}\n']);
+    expect(lines).toEqual([
+      '{"time":"1970-01-01T00:00:00.000Z","level":"info","service":"context","message":"appended\\nto it","owner":"prj_1","path":"/a","offset":"12"}\n',
+    ]);
   });
 
   test("carry the ids of the active span", () => {
@@ -61,7 +63,12 @@ describe("logs", () => {
     const planted: unknown[] = [
       { password: "hunter2" },
       { nested: { apiKey: "hunter2", list: [{ webhookSecret: "hunter2" }] } },
-      { headers: new Map([["authorization", "hunter2"], ["Set-Cookie", "hunter2"]]) },
+      {
+        headers: new Map([
+          ["authorization", "hunter2"],
+          ["Set-Cookie", "hunter2"],
+        ]),
+      },
       { note: "sent Bearer hunter2hunter2 upstream" },
       { url: "postgres://iterate_context:hunter2@127.0.0.1:7432/db" },
       { error: new Error("connect postgres://u:hunter2@h failed", { cause: { token: "hunter2" } }) },
@@ -83,9 +90,23 @@ describe("logs", () => {
 
   test("never throw and never grow beyond the line limit", () => {
     const { log, lines } = captured();
-    const loop: Record<string, unknown> = { hostile: { get boom() { throw new Error("no"); } } };
+    const loop: Record<string, unknown> = {
+      hostile: {
+        get boom() {
+          throw new Error("no");
+        },
+      },
+    };
     loop["self"] = loop;
-    log.info("odd", { loop, fn: () => {}, sym: Symbol("s"), nan: NaN, bytes: new Uint8Array(9), none: undefined, date: new Date(NaN) });
+    log.info("odd", {
+      loop,
+      fn: () => {},
+      sym: Symbol("s"),
+      nan: NaN,
+      bytes: new Uint8Array(9),
+      none: undefined,
+      date: new Date(NaN),
+    });
     log.info("x".repeat(100_000), { many: Array.from({ length: 100_000 }, (_, i) => "y".repeat(i % 5000)) });
     expect(lines).toHaveLength(2);
     for (const line of lines) {

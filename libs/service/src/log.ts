@@ -50,7 +50,18 @@ export function createLog(service: string, options: LogOptions = {}): Log {
     const span = trace.getSpanContext(context.active());
     const redacted = redactFields({ ...bound, ...fields });
     const text = redactFields({ message })["message"] as string;
-    write(lineOf({ time: new Date(at).toISOString(), level, service, message: text, ...(span && { trace_id: span.traceId, span_id: span.spanId }) }, redacted));
+    write(
+      lineOf(
+        {
+          time: new Date(at).toISOString(),
+          level,
+          service,
+          message: text,
+          ...(span && { trace_id: span.traceId, span_id: span.spanId }),
+        },
+        redacted,
+      ),
+    );
     logs.getLogger(service).emit({
       timestamp: at,
       severityNumber: severity[level],
@@ -88,7 +99,10 @@ function attributesOf(fields: Record<string, unknown>): Record<string, string | 
   const attributes: Record<string, string | number | boolean> = {};
   for (const [name, value] of Object.entries(fields)) {
     if (value === undefined || value === null) continue;
-    attributes[name] = typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? value : JSON.stringify(value).slice(0, maxLineLength);
+    attributes[name] =
+      typeof value === "string" || typeof value === "number" || typeof value === "boolean"
+        ? value
+        : JSON.stringify(value).slice(0, maxLineLength);
   }
   return attributes;
 }

@@ -28,10 +28,18 @@ export function maxRequestBytes(path: string, overrides: RequestLimits = {}): nu
 
 /** Throws BATCH_TOO_LARGE when a request of `bytes` may not be sent to `path`. Not retryable. */
 export function checkRequestSize(path: string, bytes: number, limit: number): void {
-  if (bytes > limit) throw codedError("BATCH_TOO_LARGE", `${path}: a request of ${bytes} bytes is over the limit of ${limit}; split it`, { bytes, limit });
+  if (bytes > limit)
+    throw codedError("BATCH_TOO_LARGE", `${path}: a request of ${bytes} bytes is over the limit of ${limit}; split it`, {
+      bytes,
+      limit,
+    });
 }
 
 /** Throws INTERNAL when a response is over what clients take: the method failed to page. */
 export function checkResponseSize(path: string, bytes: number): void {
-  if (bytes > maxResponseBytes) throw codedError("INTERNAL", `${path}: a response of ${bytes} bytes is over the limit of ${maxResponseBytes}`, { bytes, limit: maxResponseBytes });
+  if (bytes > maxResponseBytes)
+    throw codedError("INTERNAL", `${path}: a response of ${bytes} bytes is over the limit of ${maxResponseBytes}`, {
+      bytes,
+      limit: maxResponseBytes,
+    });
 }

@@ -11,7 +11,11 @@ if (endpoint !== "") {
   const { createAddHookMessageChannel } = await import("import-in-the-middle");
   const { registerOptions, waitForAllMessagesAcknowledged } = createAddHookMessageChannel();
   register("import-in-the-middle/hook.mjs", import.meta.url, registerOptions);
-  const [{ startTelemetry }, { setTelemetry }, { uuidv7 }] = await Promise.all([import("./otel.js"), import("./telemetry.js"), import("./ids.js")]);
+  const [{ startTelemetry }, { setTelemetry }, { uuidv7 }] = await Promise.all([
+    import("./otel.js"),
+    import("./telemetry.js"),
+    import("./ids.js"),
+  ]);
   setTelemetry(startTelemetry({ service: serviceName(), endpoint, sampleRatio: sampleRatio(), instanceId: uuidv7() }));
   await waitForAllMessagesAcknowledged();
 }

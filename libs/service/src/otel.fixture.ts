@@ -11,19 +11,26 @@ import { currentTraceparent, linksFrom, withNewRoot, withRemoteParent, withSpan 
 const log = createLog("traced");
 const pool = createPool({ url: process.env["DATABASE_URL"]!, applicationName: "traced", max: 2 });
 const broker = connectBroker({ url: process.env["NATS_URL"]!, name: "traced", log });
-const echo = await startEcho({
-  unary: async (request) => {
-    if (request.text === "fail") throw codedError("STALE_EPOCH", "epoch 3 < 4");
-    await pool.query("select 1 as called");
-    return request;
+const echo = await startEcho(
+  {
+    unary: async (request) => {
+      if (request.text === "fail") throw codedError("STALE_EPOCH", "epoch 3 < 4");
+      await pool.query("select 1 as called");
+      return request;
+    },
   },
-}, { foreignTraces: false });
+  { foreignTraces: false },
+);
 const publicEcho = await startEcho({ unary: (request) => Promise.resolve(request) }, { foreignTraces: true });
 
 broker.subscribe("note", (message) => {
   const traceparent = message.string();
-  void withRemoteParent(traceparent, () => withSpan("process note", { kind: "consumer", attributes: { owner: "prj_1" } }, () => pool.query("select 2 as consumed")));
-  void withNewRoot("deliver note", { kind: "consumer", links: linksFrom([traceparent, "malformed"]) }, () => pool.query("select 3 as delivered"));
+  void withRemoteParent(traceparent, () =>
+    withSpan("process note", { kind: "consumer", attributes: { owner: "prj_1" } }, () => pool.query("select 2 as consumed")),
+  );
+  void withNewRoot("deliver note", { kind: "consumer", links: linksFrom([traceparent, "malformed"]) }, () =>
+    pool.query("select 3 as delivered"),
+  );
 });
 await broker.flush();
 

@@ -15,7 +15,17 @@ import { HttpInstrumentation } from "@opentelemetry/instrumentation-http";
 import { PgInstrumentation } from "@opentelemetry/instrumentation-pg";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import { LoggerProvider, type LogRecordProcessor, type SdkLogRecord } from "@opentelemetry/sdk-logs";
-import { AlwaysOffSampler, AlwaysOnSampler, createAlwaysRecordSampler, ParentBasedSampler, TraceIdRatioBasedSampler, TracerProvider, type ReadableSpan, type Sampler, type SpanProcessor } from "@opentelemetry/sdk-trace";
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  createAlwaysRecordSampler,
+  ParentBasedSampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+  type ReadableSpan,
+  type Sampler,
+  type SpanProcessor,
+} from "@opentelemetry/sdk-trace";
 import { ExportQueue } from "./export-queue.js";
 import type { Telemetry } from "./telemetry.js";
 
@@ -52,7 +62,11 @@ export function startTelemetry(options: TelemetryOptions): Telemetry {
 
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   propagation.setGlobalPropagator(new W3CTraceContextPropagator());
-  const tracerProvider = new TracerProvider({ resource, sampler: samplerOf(options.sampleRatio), spanProcessors: [spanProcessor(spans)] });
+  const tracerProvider = new TracerProvider({
+    resource,
+    sampler: samplerOf(options.sampleRatio),
+    spanProcessors: [spanProcessor(spans)],
+  });
   trace.setGlobalTracerProvider(tracerProvider);
   logs.setGlobalLoggerProvider(new LoggerProvider({ resource, processors: [logProcessor(records)] }));
   registerInstrumentations({
@@ -70,7 +84,10 @@ export function startTelemetry(options: TelemetryOptions): Telemetry {
 
   let isEnded: Promise<void> | null = null;
   return {
-    counts: () => [{ signal: "traces", ...spans.counts }, { signal: "logs", ...records.counts }],
+    counts: () => [
+      { signal: "traces", ...spans.counts },
+      { signal: "logs", ...records.counts },
+    ],
     shutdown: (boundMs) => {
       isEnded ??= Promise.all([spans.flush(boundMs), records.flush(boundMs)]).then(() => {});
       return isEnded;

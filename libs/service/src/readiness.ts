@@ -45,7 +45,9 @@ export class Readiness {
   problems(): string[] {
     const now = this.#nowMs();
     const late = [...this.#loops].filter(([, loop]) => now - loop.tickedAtMs > loop.boundMs);
-    const sentences = late.map(([name, loop]) => `${name} made no progress for ${Math.round(now - loop.tickedAtMs)} ms, its bound is ${loop.boundMs} ms`);
+    const sentences = late.map(
+      ([name, loop]) => `${name} made no progress for ${Math.round(now - loop.tickedAtMs)} ms, its bound is ${loop.boundMs} ms`,
+    );
     return this.#phase === "started" ? sentences : [`the process is ${this.#phase}`, ...sentences];
   }
 

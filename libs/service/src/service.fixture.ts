@@ -25,7 +25,10 @@ await runService({
       EchoService,
       {
         unary: async (request, call) => {
-          if (request.text === "uncaught") setImmediate(() => { throw new Error("thrown past everyone"); });
+          if (request.text === "uncaught")
+            setImmediate(() => {
+              throw new Error("thrown past everyone");
+            });
           if (request.text === "stuck") await new Promise(() => {});
           if (request.text === "until-stopping") await new Promise((resolve) => call.draining.addEventListener("abort", resolve));
           return { text: `${request.text} by ${call.caller.service}` };

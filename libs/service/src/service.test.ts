@@ -111,14 +111,22 @@ describe("a service", () => {
     expect((await fetch(`${admin}/livez`)).status).toBe(200);
     expect(await (await fetch(`${admin}/readyz`)).json()).toEqual({ ready: true, problems: [] });
     const metrics = await (await fetch(`${admin}/metrics`)).text();
-    expect(metrics).toMatch(/rpc_server_call_duration_seconds_count\{rpc_method="iterate\.test\.v1\.EchoService\/Unary",code="OK"\} 1/);
+    expect(metrics).toMatch(
+      /rpc_server_call_duration_seconds_count\{rpc_method="iterate\.test\.v1\.EchoService\/Unary",code="OK"\} 1/,
+    );
     expect(metrics).toMatch(/^process_memory_usage_bytes\{kind="rss"\} \d+/m);
     const open = client.unary({ text: "until-stopping" });
     await expect.poll(async () => (await (await fetch(`${admin}/metrics`)).text()).includes("rpc_server_calls_open 1")).toBe(true);
     child.signal("SIGTERM");
     expect(await open).toEqual({ text: "until-stopping by caller" });
     expect(await child.exited).toBe(0);
-    expect(child.messages().filter((message) => /^(loops|step|stop)/.test(message))).toEqual(["stopping", "loops told", "step second", "step first", "stopped"]);
+    expect(child.messages().filter((message) => /^(loops|step|stop)/.test(message))).toEqual([
+      "stopping",
+      "loops told",
+      "step second",
+      "step first",
+      "stopped",
+    ]);
     client.close();
   });
 
@@ -132,7 +140,9 @@ describe("a service", () => {
     expect(await stuck).toMatchObject({ code: "UNAVAILABLE" });
     expect(await child.exited).toBe(1);
     expect(performance.now() - startedAt).toBeLessThan(5_000);
-    expect(child.messages()).toEqual(expect.arrayContaining(["stopping grpc did not end well", "stopping second did not end well", "step first"]));
+    expect(child.messages()).toEqual(
+      expect.arrayContaining(["stopping grpc did not end well", "stopping second did not end well", "step first"]),
+    );
     client.close();
   });
 
@@ -201,10 +211,16 @@ describe("what goes wrong", () => {
   });
 
   test("with the environment is said all at once, by variable, without a secret", async () => {
-    const child = run({ SCENARIO: "odd", GRPC_LISTEN: "nowhere", ITERATE_TRUSTED_KEYS_FILE: "", DATABASE_URL: "mysql://u:hunter2@h/d" });
+    const child = run({
+      SCENARIO: "odd",
+      GRPC_LISTEN: "nowhere",
+      ITERATE_TRUSTED_KEYS_FILE: "",
+      DATABASE_URL: "mysql://u:hunter2@h/d",
+    });
     expect(await child.exited).toBe(1);
     const message = child.messages().at(-1)!;
-    for (const variable of ["SCENARIO", "GRPC_LISTEN", "ITERATE_TRUSTED_KEYS_FILE", "DATABASE_URL"]) expect(message).toContain(variable);
+    for (const variable of ["SCENARIO", "GRPC_LISTEN", "ITERATE_TRUSTED_KEYS_FILE", "DATABASE_URL"])
+      expect(message).toContain(variable);
     expect(JSON.stringify(child.lines)).not.toContain("hunter2");
   });
 
@@ -220,7 +236,8 @@ describe("the same binary", () => {
     const child = run({ ITERATE_TRUSTED_KEYS_FILE: "" }, "--print-config-docs");
     expect(await child.exited).toBe(0);
     expect(child.stdout).toMatch(/^\| variable \| value \| default \| meaning \|\n/);
-    for (const variable of ["GRPC_LISTEN", "SCENARIO", "ITERATE_SERVICE_KEY_FILE", "DRAIN_MS"]) expect(child.stdout).toContain(`\`${variable}\``);
+    for (const variable of ["GRPC_LISTEN", "SCENARIO", "ITERATE_SERVICE_KEY_FILE", "DRAIN_MS"])
+      expect(child.stdout).toContain(`\`${variable}\``);
     expect(child.stdout).not.toContain("NATS_URL");
   });
 
@@ -242,7 +259,9 @@ describe("the same binary", () => {
     const nats = await startNats();
     const child = run({ DATABASE_URL: database.url, NATS_URL: nats.url });
     const { admin } = await served(child);
-    await expect.poll(async () => (await (await fetch(`${admin}/metrics`)).text()).includes("iterate_broker_connected 1")).toBe(true);
+    await expect
+      .poll(async () => (await (await fetch(`${admin}/metrics`)).text()).includes("iterate_broker_connected 1"))
+      .toBe(true);
     expect((await fetch(`${admin}/readyz`)).status).toBe(200);
     child.signal("SIGTERM");
     expect(await child.exited).toBe(0);

@@ -7,7 +7,19 @@ import { setLogger } from "@grpc/grpc-js";
 import { fileURLToPath } from "node:url";
 import { isCodedError } from "iterate/lib";
 import { createAdminServer, Metrics, observeProcess, Readiness } from "./admin.js";
-import { defineConfig, file, integer, listen, oneOf, optional, text, url, type ConfigDefinition, type ConfigSpec, type ConfigValues } from "./config.js";
+import {
+  defineConfig,
+  file,
+  integer,
+  listen,
+  oneOf,
+  optional,
+  text,
+  url,
+  type ConfigDefinition,
+  type ConfigSpec,
+  type ConfigValues,
+} from "./config.js";
 import { failpoints } from "./failpoints.js";
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from "./grpc-server.js";
 import { createLog, logLevels, type Log } from "./log.js";
@@ -23,9 +35,21 @@ const baseConfig = defineConfig({
   logLevel: oneOf("LOG_LEVEL", logLevels, { description: "Least level that is logged.", default: "info" }),
   adminListen: listen("ADMIN_LISTEN", { description: "Where /livez, /readyz and /metrics are served.", default: "127.0.0.1:0" }),
   trustedKeysFile: file("ITERATE_TRUSTED_KEYS_FILE", { description: "Public keys of the services." }),
-  serviceKeyFile: optional(file("ITERATE_SERVICE_KEY_FILE", { description: "Private key this service signs its calls with; without one it calls nobody." })),
-  drainMs: integer("DRAIN_MS", { min: 0, max: 600_000 }, { description: "Bound of an orderly end after SIGTERM, milliseconds; keep it below the pod's grace period.", default: "25000" }),
-  otlpEndpoint: optional(url("OTEL_EXPORTER_OTLP_ENDPOINT", ["http", "https"], { description: "OTLP gRPC receiver of traces and logs; empty for none. Read by the preload." })),
+  serviceKeyFile: optional(
+    file("ITERATE_SERVICE_KEY_FILE", {
+      description: "Private key this service signs its calls with; without one it calls nobody.",
+    }),
+  ),
+  drainMs: integer(
+    "DRAIN_MS",
+    { min: 0, max: 600_000 },
+    { description: "Bound of an orderly end after SIGTERM, milliseconds; keep it below the pod's grace period.", default: "25000" },
+  ),
+  otlpEndpoint: optional(
+    url("OTEL_EXPORTER_OTLP_ENDPOINT", ["http", "https"], {
+      description: "OTLP gRPC receiver of traces and logs; empty for none. Read by the preload.",
+    }),
+  ),
   sampleRatio: text("OTEL_TRACES_SAMPLER_ARG", { description: "Share of traces kept, 0 to 1. Read by the preload.", default: "1" }),
   failpoints: optional(text("FAILPOINTS", { description: "Points where the process is made to fail, for tests." })),
 });
@@ -36,8 +60,16 @@ const grpcConfig = defineConfig({
 
 const postgresConfig = defineConfig({
   databaseUrl: url("DATABASE_URL", ["postgres", "postgresql"], { description: "This service's own database role.", secret: true }),
-  databaseDirectUrl: optional(url("DATABASE_DIRECT_URL", ["postgres", "postgresql"], { description: "The same past any pooler, for migrations and leases; DATABASE_URL when unset.", secret: true })),
-  databasePooler: oneOf("DATABASE_POOLER", ["none", "transaction"], { description: "Whether DATABASE_URL leads to a pooler.", default: "none" }),
+  databaseDirectUrl: optional(
+    url("DATABASE_DIRECT_URL", ["postgres", "postgresql"], {
+      description: "The same past any pooler, for migrations and leases; DATABASE_URL when unset.",
+      secret: true,
+    }),
+  ),
+  databasePooler: oneOf("DATABASE_POOLER", ["none", "transaction"], {
+    description: "Whether DATABASE_URL leads to a pooler.",
+    default: "none",
+  }),
 });
 
 const natsConfig = defineConfig({
@@ -111,12 +143,16 @@ export async function runService<Spec extends ConfigSpec>(definition: ServiceDef
   try {
     if (command === "migrate" && rest.length === 0) return await runMigrations(definition, config, log);
     if (command !== undefined) {
-      log.error(`unknown command ${JSON.stringify([command, ...rest].join(" "))}; there are: migrate, --print-config-docs, and none to serve`);
+      log.error(
+        `unknown command ${JSON.stringify([command, ...rest].join(" "))}; there are: migrate, --print-config-docs, and none to serve`,
+      );
       return exit(2);
     }
     return await new Process(definition, config.load() as ConfigValues<Spec> & BaseValues, log).run();
   } catch (error) {
-    log.error(isCodedError(error) ? `${definition.name} cannot start: ${error.message}` : `${definition.name} cannot start`, { error });
+    log.error(isCodedError(error) ? `${definition.name} cannot start: ${error.message}` : `${definition.name} cannot start`, {
+      error,
+    });
     return exit(1);
   }
 }
@@ -134,7 +170,11 @@ function configOf<Spec extends ConfigSpec>(definition: ServiceDefinition<Spec>):
   });
 }
 
-async function runMigrations<Spec extends ConfigSpec>(definition: ServiceDefinition<Spec>, config: AnyConfig, log: Log): Promise<never> {
+async function runMigrations<Spec extends ConfigSpec>(
+  definition: ServiceDefinition<Spec>,
+  config: AnyConfig,
+  log: Log,
+): Promise<never> {
   const { migrationsDir, migrationUrls } = definition;
   if (migrationsDir === undefined) {
     log.info("nothing to migrate: the service keeps no data");
@@ -180,8 +220,18 @@ class Process<Spec extends ConfigSpec> {
     setLogger(grpcLogger(this.#log));
     if (failpoints.names.length > 0) this.#log.warn("failpoints are armed", { failpoints: failpoints.names });
     this.#observe();
-    const trust = await Trust.load({ service: name, keyFile: this.#config.serviceKeyFile, trustedKeysFile: this.#config.trustedKeysFile });
-    const admin = createAdminServer({ name, listen: this.#config.adminListen, log: this.#log, readiness: this.#readiness, metrics: this.#metrics });
+    const trust = await Trust.load({
+      service: name,
+      keyFile: this.#config.serviceKeyFile,
+      trustedKeysFile: this.#config.trustedKeysFile,
+    });
+    const admin = createAdminServer({
+      name,
+      listen: this.#config.adminListen,
+      log: this.#log,
+      readiness: this.#readiness,
+      metrics: this.#metrics,
+    });
     // Registered first, so probes are answered until everything else has ended.
     this.#shutdown.addStep("admin", (boundMs) => admin.drain(Math.min(boundMs, 500)));
     const adminPort = await admin.start();
@@ -225,7 +275,12 @@ class Process<Spec extends ConfigSpec> {
   }
 
   #openPool(max: number): Pool {
-    const pool = createPool({ url: this.#config.databaseUrl, applicationName: `iterate-${this.#definition.name}`, max, pooler: this.#config.databasePooler });
+    const pool = createPool({
+      url: this.#config.databaseUrl,
+      applicationName: `iterate-${this.#definition.name}`,
+      max,
+      pooler: this.#config.databasePooler,
+    });
     this.#shutdown.addStep("pool", (boundMs) => pool.end(boundMs));
     const progress = this.#readiness.progress("postgres", databaseBoundMs);
     let timer: NodeJS.Timeout | undefined;
@@ -242,8 +297,10 @@ class Process<Spec extends ConfigSpec> {
       clearTimeout(timer);
     });
     void ping();
-    this.#metrics.observedGauge("db.client.connection.count", { description: "Database connections by state, and callers waiting for one." }, () =>
-      Object.entries(pool.counts).map(([state, value]) => ({ value, labels: { state } })),
+    this.#metrics.observedGauge(
+      "db.client.connection.count",
+      { description: "Database connections by state, and callers waiting for one." },
+      () => Object.entries(pool.counts).map(([state, value]) => ({ value, labels: { state } })),
     );
     return pool;
   }
@@ -258,13 +315,18 @@ class Process<Spec extends ConfigSpec> {
       ...(natsPassword === undefined ? {} : { password: natsPassword }),
     });
     this.#shutdown.addStep("broker", (boundMs) => broker.close(Math.min(boundMs, 2_000)));
-    this.#metrics.observedGauge("iterate.broker.connected", { description: "1 while the broker is connected." }, () => (broker.status() === "connected" ? 1 : 0));
+    this.#metrics.observedGauge("iterate.broker.connected", { description: "1 while the broker is connected." }, () =>
+      broker.status() === "connected" ? 1 : 0,
+    );
     return broker;
   }
 
   #openGrpc(trust: Trust, options: Partial<GrpcServerOptions>): GrpcServer {
     const { name } = this.#definition;
-    const duration = this.#metrics.histogram("rpc.server.call.duration", { description: "Duration of gRPC calls served.", unit: "s" });
+    const duration = this.#metrics.histogram("rpc.server.call.duration", {
+      description: "Duration of gRPC calls served.",
+      unit: "s",
+    });
     const server = createGrpcServer({
       ...options,
       name,
@@ -284,7 +346,9 @@ class Process<Spec extends ConfigSpec> {
     const running = telemetry();
     if (running === null) return;
     for (const outcome of ["exported", "dropped", "failed"] as const) {
-      this.#metrics.observedCounter(`iterate.telemetry.${outcome}`, { description: `Spans and log records ${outcome}.` }, () => running.counts().map((counts) => ({ value: counts[outcome], labels: { signal: counts.signal } })));
+      this.#metrics.observedCounter(`iterate.telemetry.${outcome}`, { description: `Spans and log records ${outcome}.` }, () =>
+        running.counts().map((counts) => ({ value: counts[outcome], labels: { signal: counts.signal } })),
+      );
     }
   }
 

@@ -45,9 +45,14 @@ export class Shutdown {
   async run(boundMs: number): Promise<boolean> {
     const endsAt = this.#nowMs() + boundMs;
     const left = (): number => Math.max(0, endsAt - this.#nowMs());
-    const drains = this.#listeners.map(({ name, listener }) => this.#attempt(name, boundMs * listenerShare + drainSlackMs, async () => this.#drained(name, await listener.drain(boundMs * listenerShare))));
+    const drains = this.#listeners.map(({ name, listener }) =>
+      this.#attempt(name, boundMs * listenerShare + drainSlackMs, async () =>
+        this.#drained(name, await listener.drain(boundMs * listenerShare)),
+      ),
+    );
     let isClean = (await Promise.all(drains)).every(Boolean);
-    for (const { name, step } of [...this.#steps].reverse()) isClean = (await this.#attempt(name, left(), async () => step(left()))) && isClean;
+    for (const { name, step } of [...this.#steps].reverse())
+      isClean = (await this.#attempt(name, left(), async () => step(left()))) && isClean;
     return isClean;
   }
 
@@ -57,7 +62,9 @@ export class Shutdown {
 
   async #attempt(name: string, boundMs: number, act: () => Promise<unknown>): Promise<boolean> {
     let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_resolve, reject) => (timer = setTimeout(() => reject(new Error(`it took longer than ${Math.round(boundMs)} ms`)), boundMs)));
+    const late = new Promise<never>(
+      (_resolve, reject) => (timer = setTimeout(() => reject(new Error(`it took longer than ${Math.round(boundMs)} ms`)), boundMs)),
+    );
     try {
       await Promise.race([act(), late]);
       return true;

@@ -32,6 +32,8 @@ export const maxDataBytes = 2_000;
 /** Suggested wait when an unavailable or overloaded answer names none, in ms. */
 const defaultRetryAfterMs = 1_000;
 
+const unavailable: number = grpcStatus.UNAVAILABLE;
+const invalidArgument: number = grpcStatus.INVALID_ARGUMENT;
 const detailsKey = "grpc-status-details-bin";
 const typePrefix = "type.googleapis.com/";
 
@@ -53,14 +55,20 @@ export function answerFor(thrown: unknown, log: Log, fields: Readonly<Record<str
 export function toStatus(error: CodedError): Status {
   const info = errorCodes[error.code];
   const message = clip(redactText(error.message), maxMessageBytes);
-  const details: Any[] = [any("google.rpc.ErrorInfo", ErrorInfo.encode({ reason: error.code, domain: errorDomain, metadata: encodeData(error.data) }).finish())];
-  const retryAfterMs = error.retryAfterMs ?? (info.grpc === grpcStatus.UNAVAILABLE || info.kind === "overloaded" ? defaultRetryAfterMs : undefined);
+  const details: Any[] = [
+    any(
+      "google.rpc.ErrorInfo",
+      ErrorInfo.encode({ reason: error.code, domain: errorDomain, metadata: encodeData(error.data) }).finish(),
+    ),
+  ];
+  const retryAfterMs =
+    error.retryAfterMs ?? (info.grpc === unavailable || info.kind === "overloaded" ? defaultRetryAfterMs : undefined);
   if (retryAfterMs !== undefined) {
     const retryDelay = { seconds: BigInt(Math.floor(retryAfterMs / 1000)), nanos: Math.round((retryAfterMs % 1000) * 1e6) };
     details.push(any("google.rpc.RetryInfo", RetryInfo.encode(RetryInfo.fromPartial({ retryDelay })).finish()));
   }
   const field = error.data["field"];
-  if (info.grpc === grpcStatus.INVALID_ARGUMENT && typeof field === "string") {
+  if (info.grpc === invalidArgument && typeof field === "string") {
     const fieldViolations = [{ field: clip(field, 200), description: clip(message, 400), reason: error.code }];
     details.push(any("google.rpc.BadRequest", BadRequest.encode(BadRequest.fromPartial({ fieldViolations })).finish()));
   }
@@ -189,7 +197,9 @@ function wellFormed(text: string): string {
 function clip(text: string, maxBytes: number): string {
   const whole = wellFormed(text);
   if (Buffer.byteLength(whole) <= maxBytes) return whole;
-  let clipped = Buffer.from(whole).subarray(0, maxBytes - 3).toString("utf8");
+  let clipped = Buffer.from(whole)
+    .subarray(0, maxBytes - 3)
+    .toString("utf8");
   while (clipped.endsWith("\ufffd")) clipped = clipped.slice(0, -1);
   return `${clipped}…`;
 }

@@ -22,7 +22,9 @@ const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 describe("spans", () => {
   test("are children of the active one and end when their work settles", async () => {
     const go = Promise.withResolvers<number>();
-    const outer = withSpan("outer", {}, () => withSpan("inner", { kind: "client", attributes: { owner: "prj_1" } }, () => go.promise));
+    const outer = withSpan("outer", {}, () =>
+      withSpan("inner", { kind: "client", attributes: { owner: "prj_1" } }, () => go.promise),
+    );
     expect(exporter.getFinishedSpans()).toEqual([]);
     go.resolve(7);
     expect(await outer).toBe(7);
@@ -31,15 +33,29 @@ describe("spans", () => {
   });
 
   test("hold the failure of their work by its code and without secrets, thrown or rejected", async () => {
-    expect(() => withSpan("thrown", {}, () => { throw codedError("STALE_EPOCH", "epoch 3 < 4"); })).toThrow("epoch");
-    await expect(withSpan("rejected", {}, () => Promise.reject(new TypeError("postgres://u:hunter2@h is away")))).rejects.toThrow("away");
-    expect(finished("thrown")).toMatchObject({ status: { code: SpanStatusCode.ERROR, message: "epoch 3 < 4" }, attributes: { "error.type": "STALE_EPOCH" } });
-    expect(finished("rejected")).toMatchObject({ status: { code: SpanStatusCode.ERROR }, attributes: { "error.type": "TypeError" } });
+    expect(() =>
+      withSpan("thrown", {}, () => {
+        throw codedError("STALE_EPOCH", "epoch 3 < 4");
+      }),
+    ).toThrow("epoch");
+    await expect(withSpan("rejected", {}, () => Promise.reject(new TypeError("postgres://u:hunter2@h is away")))).rejects.toThrow(
+      "away",
+    );
+    expect(finished("thrown")).toMatchObject({
+      status: { code: SpanStatusCode.ERROR, message: "epoch 3 < 4" },
+      attributes: { "error.type": "STALE_EPOCH" },
+    });
+    expect(finished("rejected")).toMatchObject({
+      status: { code: SpanStatusCode.ERROR },
+      attributes: { "error.type": "TypeError" },
+    });
     expect(finished("rejected").status.message).not.toContain("hunter2");
   });
 
   test("of a new root leave the trace they were called in and link to their cause", () => {
-    withSpan("cause", {}, () => withNewRoot("delivery", { links: linksFrom([currentTraceparent()]) }, () => withSpan("part", {}, () => {})));
+    withSpan("cause", {}, () =>
+      withNewRoot("delivery", { links: linksFrom([currentTraceparent()]) }, () => withSpan("part", {}, () => {})),
+    );
     const [cause, delivery, part] = ["cause", "delivery", "part"].map(finished);
     expect(delivery!.parentSpanContext).toBeUndefined();
     expect(delivery!.spanContext().traceId).not.toBe(cause!.spanContext().traceId);

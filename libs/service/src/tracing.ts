@@ -3,7 +3,19 @@
  * elsewhere (a delivery, a run) begins a new trace with a link to its cause, so no trace grows for days. Without a registered
  * provider all of it costs next to nothing.
  */
-import { context, isSpanContextValid, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, TraceFlags, type Attributes, type Context, type Link, type Span } from "@opentelemetry/api";
+import {
+  context,
+  isSpanContextValid,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  TraceFlags,
+  type Attributes,
+  type Context,
+  type Link,
+  type Span,
+} from "@opentelemetry/api";
 import { isCodedError } from "iterate/lib";
 import { redactText } from "./redact.js";
 
@@ -50,7 +62,9 @@ export function currentTraceparent(): string {
 /** A link to what `traceparent` names; undefined when it is empty or malformed. */
 export function linkFrom(traceparent: string, attributes?: Attributes): Link | undefined {
   const parsed = parseTraceparent(traceparent);
-  return parsed === undefined ? undefined : { context: { ...parsed, isRemote: true }, ...(attributes === undefined ? {} : { attributes }) };
+  return parsed === undefined
+    ? undefined
+    : { context: { ...parsed, isRemote: true }, ...(attributes === undefined ? {} : { attributes }) };
 }
 
 /** Links to all well-formed ones of several traceparents. */
@@ -61,7 +75,11 @@ export function linksFrom(traceparents: Iterable<string>): Link[] {
 function run<T>(name: string, options: SpanOptions, parent: Context, act: (span: Span) => T): T {
   const span = tracer.startSpan(
     name,
-    { kind: kinds[options.kind ?? "internal"], ...(options.links && { links: [...options.links] }), ...(options.attributes && { attributes: options.attributes }) },
+    {
+      kind: kinds[options.kind ?? "internal"],
+      ...(options.links && { links: [...options.links] }),
+      ...(options.attributes && { attributes: options.attributes }),
+    },
     parent,
   );
   const end = (): void => span.end();

@@ -19,7 +19,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-const trustOf = (service: string): Promise<Trust> => Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile, nowMs });
+const trustOf = (service: string): Promise<Trust> =>
+  Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile, nowMs });
 
 const claims = (): ExecutionClaims => ({
   owner: "prj_1",
@@ -51,7 +52,9 @@ async function refusal(promise: unknown): Promise<string> {
 
 async function signAs(service: string, header: Record<string, unknown>, payload: Record<string, unknown>): Promise<string> {
   const jwk = JSON.parse(await readFile(files.keyFile(service), "utf8")) as JWK;
-  return new SignJWT(payload).setProtectedHeader({ alg: "EdDSA", kid: jwk.kid!, typ: "service+jwt", ...header }).sign(await importJWK(jwk, "EdDSA"));
+  return new SignJWT(payload)
+    .setProtectedHeader({ alg: "EdDSA", kid: jwk.kid!, typ: "service+jwt", ...header })
+    .sign(await importJWK(jwk, "EdDSA"));
 }
 
 describe("service tokens", () => {
@@ -90,11 +93,22 @@ describe("service tokens", () => {
     const iat = Math.floor(now / 1000);
     const payload = { iss: "runner", aud: "context", iat, exp: iat + 60 };
     const cases: [string, Promise<string>][] = [
-      ["signed by an unknown key", (async () => new SignJWT(payload).setProtectedHeader({ alg: "EdDSA", kid: "nobody", typ: "service+jwt" }).sign((await generateKeyPair("EdDSA")).privateKey))()],
-      ["ERR_JWS_SIGNATURE_VERIFICATION_FAILED", (async () => {
-        const { kid } = JSON.parse(await readFile(files.keyFile("runner"), "utf8")) as { kid: string };
-        return new SignJWT(payload).setProtectedHeader({ alg: "EdDSA", kid, typ: "service+jwt" }).sign((await generateKeyPair("EdDSA")).privateKey);
-      })()],
+      [
+        "signed by an unknown key",
+        (async () =>
+          new SignJWT(payload)
+            .setProtectedHeader({ alg: "EdDSA", kid: "nobody", typ: "service+jwt" })
+            .sign((await generateKeyPair("EdDSA")).privateKey))(),
+      ],
+      [
+        "ERR_JWS_SIGNATURE_VERIFICATION_FAILED",
+        (async () => {
+          const { kid } = JSON.parse(await readFile(files.keyFile("runner"), "utf8")) as { kid: string };
+          return new SignJWT(payload)
+            .setProtectedHeader({ alg: "EdDSA", kid, typ: "service+jwt" })
+            .sign((await generateKeyPair("EdDSA")).privateKey);
+        })(),
+      ],
       ["claim iss", signAs("runner", {}, { ...payload, iss: "ingress" })],
       ["valid for more than 60 s", signAs("runner", {}, { ...payload, exp: iat + 61 })],
       ["claim exp", signAs("runner", {}, { iss: "runner", aud: "context", iat })],
@@ -102,7 +116,12 @@ describe("service tokens", () => {
       ["malformed", Promise.resolve("not.a.token")],
       ["malformed", Promise.resolve("")],
       ["longer than 8192", Promise.resolve("x".repeat(8_193))],
-      ["ERR_", Promise.resolve(`${Buffer.from('{"alg":"none","kid":"x"}').toString("base64url")}.${Buffer.from(JSON.stringify(payload)).toString("base64url")}.`)],
+      [
+        "ERR_",
+        Promise.resolve(
+          `${Buffer.from('{"alg":"none","kid":"x"}').toString("base64url")}.${Buffer.from(JSON.stringify(payload)).toString("base64url")}.`,
+        ),
+      ],
     ];
     for (const [reason, token] of cases) {
       const message = await refusal(context.verifyService(await token));
@@ -114,7 +133,9 @@ describe("service tokens", () => {
     const isolate = await Trust.load({ service: "runner-isolate", trustedKeysFile: files.trustedKeysFile, nowMs });
     expect(await refusal(isolate.serviceToken("context"))).toContain("ITERATE_SERVICE_KEY_FILE");
     expect(await isolate.verifyService(await (await trustOf("runner")).serviceToken("runner-isolate"))).toBe("runner");
-    await expect(Trust.load({ service: "context", keyFile: files.keyFile("runner"), trustedKeysFile: files.trustedKeysFile })).rejects.toThrow('the key of service "runner"');
+    await expect(
+      Trust.load({ service: "context", keyFile: files.keyFile("runner"), trustedKeysFile: files.trustedKeysFile }),
+    ).rejects.toThrow('the key of service "runner"');
   });
 });
 
@@ -140,7 +161,14 @@ describe("execution tokens", () => {
     expect(await refusal(context.verifyExecution(await ingress.mintExecution(claims())))).toContain('signed by "ingress"');
     expect(await refusal(context.verifyExecution(await runner.serviceToken("context")))).toContain("not valid");
     expect(await refusal(context.verifyService(await runner.mintExecution(claims())))).toContain("not valid");
-    for (const broken of [{ partition: 256 }, { partition: -1 }, { epoch: "3" }, { cause: { chain: "", depth: 0 } }, { scope: "all" }, { owner: undefined }]) {
+    for (const broken of [
+      { partition: 256 },
+      { partition: -1 },
+      { epoch: "3" },
+      { cause: { chain: "", depth: 0 } },
+      { scope: "all" },
+      { owner: undefined },
+    ]) {
       const token = await runner.mintExecution({ ...claims(), ...broken } as ExecutionClaims);
       expect(await refusal(context.verifyExecution(token))).toContain("lacks a claim");
     }
@@ -162,8 +190,16 @@ describe("a call's credentials", () => {
     const execution = await runner.mintExecution(claims());
     expect(await refusal(() => context.authenticate(() => undefined))).toContain("no service token");
     expect(await refusal(() => context.authenticate(headersOf({ authorization: "Basic x" })))).toContain("not a bearer");
-    expect(await refusal(async () => context.authenticate(headersOf({ ...(await runner.headers("context", { execution })), "x-iterate-principal": "usr_2" })))).toContain("another principal");
-    expect(await refusal(async () => context.authenticate(headersOf({ ...(await runner.headers("context")), "x-iterate-principal": "%E0%A4%A" })))).toContain("principal");
+    expect(
+      await refusal(async () =>
+        context.authenticate(headersOf({ ...(await runner.headers("context", { execution })), "x-iterate-principal": "usr_2" })),
+      ),
+    ).toContain("another principal");
+    expect(
+      await refusal(async () =>
+        context.authenticate(headersOf({ ...(await runner.headers("context")), "x-iterate-principal": "%E0%A4%A" })),
+      ),
+    ).toContain("principal");
   });
 });
 
@@ -172,7 +208,8 @@ describe("keys", () => {
     const before = await readFile(files.keyFile("runner"), "utf8");
     await generateKeys({ directory, services: ["runner", "bundler"] });
     expect(await readFile(files.keyFile("runner"), "utf8")).toBe(before);
-    for (const path of [files.keyFile("runner"), files.keyFile("bundler"), files.trustedKeysFile]) expect((await stat(path)).mode & 0o777).toBe(0o600);
+    for (const path of [files.keyFile("runner"), files.keyFile("bundler"), files.trustedKeysFile])
+      expect((await stat(path)).mode & 0o777).toBe(0o600);
     expect(await readFile(files.trustedKeysFile, "utf8")).not.toContain('"d"');
   });
 
@@ -182,7 +219,9 @@ describe("keys", () => {
     await generateKeys({ directory, services: ["runner"], rotate: true });
     now += 41_000;
     const fresh = await runner.serviceToken("context");
-    expect(JSON.parse(Buffer.from(fresh.split(".")[0]!, "base64url").toString())).not.toEqual(JSON.parse(Buffer.from(old.split(".")[0]!, "base64url").toString()));
+    expect(JSON.parse(Buffer.from(fresh.split(".")[0]!, "base64url").toString())).not.toEqual(
+      JSON.parse(Buffer.from(old.split(".")[0]!, "base64url").toString()),
+    );
     expect(await context.verifyService(fresh)).toBe("runner");
     expect(await context.verifyService(old)).toBe("runner");
 
@@ -190,7 +229,11 @@ describe("keys", () => {
     const set = JSON.parse(await readFile(files.trustedKeysFile, "utf8")) as { keys: JWK[] };
     await writeFile(files.trustedKeysFile, JSON.stringify({ keys: set.keys.filter((key) => key.kid !== kid) }));
     now += 16_000;
-    const again = await signAs("runner", {}, { iss: "runner", aud: "context", iat: Math.floor(now / 1000), exp: Math.floor(now / 1000) + 60 });
+    const again = await signAs(
+      "runner",
+      {},
+      { iss: "runner", aud: "context", iat: Math.floor(now / 1000), exp: Math.floor(now / 1000) + 60 },
+    );
     expect(await context.verifyService(again)).toBe("runner");
     expect(await refusal(context.verifyService(old))).toContain("unknown key");
   });
@@ -203,9 +246,13 @@ describe("keys", () => {
   });
 
   test("name the file that is missing or malformed and never show it", async () => {
-    await expect(Trust.load({ service: "context", trustedKeysFile: join(directory, "none.json") })).rejects.toThrow(/none\.json cannot be read \(ENOENT\)/);
+    await expect(Trust.load({ service: "context", trustedKeysFile: join(directory, "none.json") })).rejects.toThrow(
+      /none\.json cannot be read \(ENOENT\)/,
+    );
     await writeFile(files.trustedKeysFile, '{"keys":[{"kid":"a","d":"hunter2"}]}');
-    await expect(Trust.load({ service: "context", trustedKeysFile: files.trustedKeysFile })).rejects.toThrow(expect.objectContaining({ code: "INVALID_INPUT", message: expect.not.stringContaining("hunter2") }));
+    await expect(Trust.load({ service: "context", trustedKeysFile: files.trustedKeysFile })).rejects.toThrow(
+      expect.objectContaining({ code: "INVALID_INPUT", message: expect.not.stringContaining("hunter2") }),
+    );
   });
 });
 
@@ -214,7 +261,7 @@ describe("the token cache", () => {
     const cache = new TokenCache<number>({ nowMs, maxEntries: 3 });
     let checks = 0;
     const verify = async (token: string) => ({ claims: (checks += 1) && Number(token), expiresAtMs: now + 1e9 });
-    expect(await Promise.all(Array.from({ length: 64 }, () => cache.claims("1", verify)))).toEqual(Array(64).fill(1));
+    expect(await Promise.all(Array.from({ length: 64 }, async () => cache.claims("1", verify)))).toEqual(Array(64).fill(1));
     expect(checks).toBe(1);
     for (const token of ["2", "3", "4", "5"]) await cache.claims(token, verify);
     expect(cache.size).toBe(3);

@@ -14,7 +14,11 @@ export { generateKeys, keyFiles, type KeyFiles } from "./keys.js";
 export { authorize, type Caller, type ExecutionClaims, type MethodPolicy, type Presence } from "./caller.js";
 
 /** Metadata (gRPC) and header (HTTP) names a call's credentials travel under. */
-export const credentialHeaders = { service: "authorization", execution: "x-iterate-execution", principal: "x-iterate-principal" } as const;
+export const credentialHeaders = {
+  service: "authorization",
+  execution: "x-iterate-execution",
+  principal: "x-iterate-principal",
+} as const;
 
 export interface TrustOptions {
   /** This process's service name: issuer of its tokens and audience of those it takes. */
@@ -134,26 +138,35 @@ export class Trust {
   async #mintService(audience: string): Promise<string> {
     await this.#refreshKeys(keyCheckMs);
     const now = this.#nowMs();
-    const token = await this.#sign("service+jwt", { iss: this.service, aud: audience, exp: Math.floor(now / 1000) + serviceTokenSeconds });
+    const token = await this.#sign("service+jwt", {
+      iss: this.service,
+      aud: audience,
+      exp: Math.floor(now / 1000) + serviceTokenSeconds,
+    });
     this.#minted.set(audience, { token, renewAtMs: now + serviceTokenSeconds * 1000 - renewBeforeMs });
     return token;
   }
 
   async #sign(type: string, payload: JWTPayload): Promise<string> {
-    if (this.#signing === null) throw unauthenticated(`service ${JSON.stringify(this.service)} has no key to sign with; set ITERATE_SERVICE_KEY_FILE`);
+    if (this.#signing === null)
+      throw unauthenticated(`service ${JSON.stringify(this.service)} has no key to sign with; set ITERATE_SERVICE_KEY_FILE`);
     const { kid, key } = this.#signing;
-    return new SignJWT({ ...payload, iat: Math.floor(this.#nowMs() / 1000) }).setProtectedHeader({ alg: algorithm, kid, typ: type }).sign(key);
+    return new SignJWT({ ...payload, iat: Math.floor(this.#nowMs() / 1000) })
+      .setProtectedHeader({ alg: algorithm, kid, typ: type })
+      .sign(key);
   }
 
   readonly #verifyService: Verify<string> = async (token) => {
     const payload = await this.#verify("service token", "service+jwt", this.service, token);
-    if (payload.exp! - payload.iat! > serviceTokenSeconds) throw unauthenticated(`the service token is valid for more than ${serviceTokenSeconds} s`);
+    if (payload.exp! - payload.iat! > serviceTokenSeconds)
+      throw unauthenticated(`the service token is valid for more than ${serviceTokenSeconds} s`);
     return { claims: payload.iss!, expiresAtMs: (payload.exp! + clockToleranceSeconds) * 1000 };
   };
 
   readonly #verifyExecution: Verify<ExecutionClaims> = async (token) => {
     const payload = await this.#verify("execution token", "execution+jwt", executionAudience, token);
-    if (payload.iss !== executionIssuer) throw unauthenticated(`the execution token was signed by ${JSON.stringify(payload.iss)}, not by the ${executionIssuer}`);
+    if (payload.iss !== executionIssuer)
+      throw unauthenticated(`the execution token was signed by ${JSON.stringify(payload.iss)}, not by the ${executionIssuer}`);
     return { claims: executionClaims(payload), expiresAtMs: payload.exp! * 1000 };
   };
 
@@ -177,7 +190,8 @@ export class Trust {
       return payload;
     } catch (error) {
       if (!(error instanceof errors.JOSEError) && !(error instanceof TypeError)) throw error;
-      const claim = error instanceof errors.JWTClaimValidationFailed || error instanceof errors.JWTExpired ? ` in claim ${error.claim}` : "";
+      const claim =
+        error instanceof errors.JWTClaimValidationFailed || error instanceof errors.JWTExpired ? ` in claim ${error.claim}` : "";
       throw unauthenticated(`the ${what} is not valid (${error instanceof errors.JOSEError ? error.code : "malformed"}${claim})`);
     }
   }
@@ -202,7 +216,10 @@ export class Trust {
     const owner = signing === null ? undefined : trusted.get(signing.kid)?.service;
     if (signing !== null && owner !== this.service) {
       const problem = owner === undefined ? "a key that is not in the trusted set" : `the key of service ${JSON.stringify(owner)}`;
-      throw codedError("INVALID_INPUT", `key file ${keyFile} holds ${problem}; service ${JSON.stringify(this.service)} cannot sign with it`);
+      throw codedError(
+        "INVALID_INPUT",
+        `key file ${keyFile} holds ${problem}; service ${JSON.stringify(this.service)} cannot sign with it`,
+      );
     }
     this.#trusted = trusted;
     this.#signing = signing;
@@ -243,19 +260,30 @@ function decodePrincipal(encoded: string): string {
   } catch {
     // Left empty: refused below.
   }
-  if (principal === "" || principal.length > maxPrincipalLength) throw unauthenticated(`the principal is empty, malformed or longer than ${maxPrincipalLength} characters`);
+  if (principal === "" || principal.length > maxPrincipalLength)
+    throw unauthenticated(`the principal is empty, malformed or longer than ${maxPrincipalLength} characters`);
   return principal;
 }
 
 function executionClaims(payload: JWTPayload): ExecutionClaims {
-  const { owner, context, code, subscription, run, partition, epoch, cause, principal, scope, exp } = payload as Partial<ExecutionClaims>;
+  const { owner, context, code, subscription, run, partition, epoch, cause, principal, scope, exp } =
+    payload as Partial<ExecutionClaims>;
   const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
   const isOptionalText = (value: unknown): boolean => value === undefined || isText(value);
   const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
   const isComplete =
-    isText(owner) && isText(context) && isText(code) && [subscription, run, principal].every(isOptionalText) &&
-    isCount(partition) && partition < 256 && isCount(epoch) && isCount(cause?.depth) && isText(cause?.chain) &&
-    Array.isArray(scope) && scope.every(isText) && isCount(exp);
+    isText(owner) &&
+    isText(context) &&
+    isText(code) &&
+    [subscription, run, principal].every(isOptionalText) &&
+    isCount(partition) &&
+    partition < 256 &&
+    isCount(epoch) &&
+    isCount(cause?.depth) &&
+    isText(cause?.chain) &&
+    Array.isArray(scope) &&
+    scope.every(isText) &&
+    isCount(exp);
   if (!isComplete) throw unauthenticated("the execution token lacks a claim or has one of the wrong type");
   return {
     owner,
@@ -265,7 +293,7 @@ function executionClaims(payload: JWTPayload): ExecutionClaims {
     ...(run === undefined ? {} : { run }),
     partition,
     epoch,
-    cause: { chain: cause!.chain, depth: cause!.depth },
+    cause: { chain: cause.chain, depth: cause.depth },
     ...(principal === undefined ? {} : { principal }),
     scope,
     exp,
