@@ -6,8 +6,8 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeAll, afterAll, expect, test } from "vitest";
 import { eventually } from "@iterate-platform/testing";
 import { IsolatePool } from "./isolate/client.js";
-import { processorBundle } from "./isolate/fixture.js";
-import { held, invocationOf, testKeys } from "./isolate/service-fixture.js";
+import { processorBundle } from "./isolate/isolate.fixture.js";
+import { held, invocationOf, testKeys } from "./isolate/role.fixture.js";
 
 let keys: Awaited<ReturnType<typeof testKeys>>;
 let child: ChildProcess | undefined;
@@ -21,8 +21,16 @@ afterEach(() => {
 
 function start(env: Record<string, string> = {}): { child: ChildProcess; lines: string[] } {
   const script = fileURLToPath(new URL("./isolate-main.ts", import.meta.url));
-  const given = { PATH: process.env["PATH"] ?? "", ITERATE_TRUSTED_KEYS_FILE: keys.trustedKeysFile, ISOLATE_TENANCY: "project", ...env };
-  child = spawn(process.execPath, ["--conditions=iterate-source", "--import", "tsx", script], { env: given, stdio: ["ignore", "ignore", "pipe"] });
+  const given = {
+    PATH: process.env["PATH"] ?? "",
+    ITERATE_TRUSTED_KEYS_FILE: keys.trustedKeysFile,
+    ISOLATE_TENANCY: "project",
+    ...env,
+  };
+  child = spawn(process.execPath, ["--conditions=iterate-source", "--import", "tsx", script], {
+    env: given,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   const lines: string[] = [];
   child.stderr!.on("data", (chunk: Buffer) => lines.push(...chunk.toString().split("\n").filter(Boolean)));
   return { child, lines };
@@ -35,7 +43,9 @@ async function serving(lines: readonly string[]): Promise<Record<string, number>
 
 /** Remote ports of the TCP connections that a process made or took: its own port on each side. */
 function connections(pid: number): { local: number; remote: number; state: string }[] {
-  const inodes = new Set(readdirSync(`/proc/${pid}/fd`).flatMap((fd) => /^socket:\[(\d+)\]$/.exec(linkOf(`/proc/${pid}/fd/${fd}`))?.[1] ?? []));
+  const inodes = new Set(
+    readdirSync(`/proc/${pid}/fd`).flatMap((fd) => /^socket:\[(\d+)\]$/.exec(linkOf(`/proc/${pid}/fd/${fd}`))?.[1] ?? []),
+  );
   return ["tcp", "tcp6"].flatMap((table) =>
     readFileSync(`/proc/${pid}/net/${table}`, "utf8")
       .split("\n")
@@ -57,14 +67,25 @@ function linkOf(path: string): string {
 test("it serves the runner, holds no credential, dials nobody, binds to its project, and ends its processes at SIGTERM", async () => {
   const { child, lines } = start();
   const ports = await serving(lines);
-  const client = new IsolatePool({ trust: await keys.trustOf("runner"), url: `127.0.0.1:${ports["grpc"]}`, httpUrl: `http://127.0.0.1:${ports["http"]}` });
-  const bundle = held(processorBundle(`yield { kind: "checkpoint", version: "1", offset: 1, state: null, emits: [], backgroundCount: 0 }; yield { kind: "settled", failures: [] };`));
+  const client = new IsolatePool({
+    trust: await keys.trustOf("runner"),
+    url: `127.0.0.1:${ports["grpc"]}`,
+    httpUrl: `http://127.0.0.1:${ports["http"]}`,
+  });
+  const bundle = held(
+    processorBundle(
+      `yield { kind: "checkpoint", version: "1", offset: 1, state: null, emits: [], backgroundCount: 0 }; yield { kind: "settled", failures: [] };`,
+    ),
+  );
   const batch = { ...invocationOf(bundle), module: "main.js", className: "P", input: {} };
   const kinds: string[] = [];
   for await (const { kind } of client.processBatch(batch, { hostCall: async () => null })) kinds.push(kind);
   expect(kinds).toEqual(["checkpoint", "settled"]);
 
-  const environment = readFileSync(`/proc/${child.pid}/environ`, "utf8").split("\0").map((pair) => pair.split("=")[0]).filter(Boolean);
+  const environment = readFileSync(`/proc/${child.pid}/environ`, "utf8")
+    .split("\0")
+    .map((pair) => pair.split("=")[0])
+    .filter(Boolean);
   expect(environment.sort()).toEqual(["ISOLATE_TENANCY", "ITERATE_TRUSTED_KEYS_FILE", "PATH"]);
   const own = new Set(Object.values(ports));
   // Listening, or taken on one of its own ports: never made by it.
@@ -85,7 +106,11 @@ test("it serves the runner, holds no credential, dials nobody, binds to its proj
 });
 
 test.each(["ITERATE_SERVICE_KEY_FILE", "DATABASE_URL", "NATS_URL"])("it does not start beside %s", async (name) => {
-  const value = { ITERATE_SERVICE_KEY_FILE: keys.keyFile("runner-isolate"), DATABASE_URL: "postgres://a:b@c/d", NATS_URL: "nats://x" }[name]!;
+  const value = {
+    ITERATE_SERVICE_KEY_FILE: keys.keyFile("runner-isolate"),
+    DATABASE_URL: "postgres://a:b@c/d",
+    NATS_URL: "nats://x",
+  }[name]!;
   const { child, lines } = start({ [name]: value });
   const [code] = (await once(child, "exit")) as [number];
   expect(code).toBe(1);

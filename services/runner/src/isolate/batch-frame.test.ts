@@ -6,9 +6,19 @@ const checkpoint = { kind: "checkpoint", version: "1", offset: 3, state: null, e
 const settled = { kind: "settled", failures: [] };
 
 test("the engine's two answers pass, and fields of no meaning are dropped", () => {
-  const emit = { type: "x", payload: { a: 1 }, idempotencyKey: "k", source: { processor: { slug: "s", version: "1", whileProcessing: { offset: 1, type: "y" } } } };
-  expect(parse({ ...checkpoint, emits: [{ ...emit, platform: true, source: { ...emit.source, origin: "/forged" } }], extra: 1 })).toEqual({ ...checkpoint, emits: [emit] });
-  expect(parse({ ...settled, failures: [{ offset: null, code: "ISOLATE_LOST", message: "m" }] })).toEqual({ kind: "settled", failures: [{ offset: null, code: "CODE_FAILED", message: "m" }] });
+  const emit = {
+    type: "x",
+    payload: { a: 1 },
+    idempotencyKey: "k",
+    source: { processor: { slug: "s", version: "1", whileProcessing: { offset: 1, type: "y" } } },
+  };
+  expect(
+    parse({ ...checkpoint, emits: [{ ...emit, platform: true, source: { ...emit.source, origin: "/forged" } }], extra: 1 }),
+  ).toEqual({ ...checkpoint, emits: [emit] });
+  expect(parse({ ...settled, failures: [{ offset: null, code: "ISOLATE_LOST", message: "m" }] })).toEqual({
+    kind: "settled",
+    failures: [{ offset: null, code: "CODE_FAILED", message: "m" }],
+  });
 });
 
 test.each([
@@ -20,7 +30,10 @@ test.each([
   ["no version", { ...checkpoint, version: "" }],
   ["a negative offset", { ...checkpoint, offset: -1 }],
   ["a fractional offset", { ...checkpoint, offset: 1.5 }],
-  ["an offset beyond the safe integers", '{"kind":"checkpoint","version":"1","offset":9007199254740992,"state":0,"emits":[],"backgroundCount":0}'],
+  [
+    "an offset beyond the safe integers",
+    '{"kind":"checkpoint","version":"1","offset":9007199254740992,"state":0,"emits":[],"backgroundCount":0}',
+  ],
   ["an infinite offset", '{"kind":"checkpoint","version":"1","offset":1e999,"state":0,"emits":[],"backgroundCount":0}'],
   ["emits that are no list", { ...checkpoint, emits: {} }],
   ["one emit too many", { ...checkpoint, emits: Array.from({ length: 1_001 }, () => ({ type: "x" })) }],
@@ -29,7 +42,8 @@ test.each([
   ["a key of 513 bytes", { ...checkpoint, emits: [{ type: "x", idempotencyKey: "k".repeat(513) }] }],
   ["failures that are no list", { ...settled, failures: null }],
 ])("a frame with %s is ISOLATE_OUTPUT", (what, frame) => {
-  if (what === "bytes that are no UTF-8") expect(() => parseBatchFrame(Buffer.from([0x22, 0xff, 0x22]))).toThrow(expect.objectContaining({ code: "ISOLATE_OUTPUT" }));
+  if (what === "bytes that are no UTF-8")
+    expect(() => parseBatchFrame(Buffer.from([0x22, 0xff, 0x22]))).toThrow(expect.objectContaining({ code: "ISOLATE_OUTPUT" }));
   else expect(() => parse(frame)).toThrow(expect.objectContaining({ code: "ISOLATE_OUTPUT" }));
 });
 

@@ -1,6 +1,16 @@
 /** The frames of a processor batch as the runner reads them: hostile JSON in, exactly the shapes of the engine out. */
 import { codedError, isErrorCode, type CodedError } from "iterate/lib";
-import { maxBatchEvents, maxIdempotencyKeyBytes, maxTypeBytes, type BackgroundFailure, type BatchAnswer, type CheckpointAnswer, type EventInput, type ProcessorSource, type SettledAnswer } from "iterate/stream/processor";
+import {
+  maxBatchEvents,
+  maxIdempotencyKeyBytes,
+  maxTypeBytes,
+  type BackgroundFailure,
+  type BatchAnswer,
+  type CheckpointAnswer,
+  type EventInput,
+  type ProcessorSource,
+  type SettledAnswer,
+} from "iterate/stream/processor";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -56,9 +66,13 @@ function eventInput(input: unknown, at: string): EventInput {
     type: text(value["type"], `${at}.type`, maxTypeBytes),
     ...("payload" in value ? { payload: value["payload"] } : {}),
     ...("metadata" in value ? { metadata: value["metadata"] } : {}),
-    ...(value["idempotencyKey"] === undefined ? {} : { idempotencyKey: text(value["idempotencyKey"], `${at}.idempotencyKey`, maxIdempotencyKeyBytes) }),
+    ...(value["idempotencyKey"] === undefined
+      ? {}
+      : { idempotencyKey: text(value["idempotencyKey"], `${at}.idempotencyKey`, maxIdempotencyKeyBytes) }),
     ...(value["offset"] === undefined ? {} : { offset: count(value["offset"], `${at}.offset`) }),
-    ...(source?.["processor"] === undefined ? {} : { source: { processor: processorSource(source["processor"], `${at}.source.processor`) } }),
+    ...(source?.["processor"] === undefined
+      ? {}
+      : { source: { processor: processorSource(source["processor"], `${at}.source.processor`) } }),
   };
 }
 
@@ -68,7 +82,14 @@ function processorSource(input: unknown, at: string): ProcessorSource {
   return {
     slug: text(value["slug"], `${at}.slug`, 63),
     version: text(value["version"], `${at}.version`, 64),
-    ...(handled === undefined ? {} : { whileProcessing: { offset: count(handled["offset"], `${at}.whileProcessing.offset`), type: text(handled["type"], `${at}.whileProcessing.type`, maxTypeBytes) } }),
+    ...(handled === undefined
+      ? {}
+      : {
+          whileProcessing: {
+            offset: count(handled["offset"], `${at}.whileProcessing.offset`),
+            type: text(handled["type"], `${at}.whileProcessing.type`, maxTypeBytes),
+          },
+        }),
   };
 }
 
@@ -94,6 +115,15 @@ function count(value: unknown, at: string): number {
 }
 
 function wrong(at: string, value: unknown): CodedError {
-  const seen = typeof value === "string" ? JSON.stringify(value.slice(0, 80)) : typeof value === "number" ? String(value) : value === null ? "null" : Array.isArray(value) ? "a list" : typeof value;
+  const seen =
+    typeof value === "string"
+      ? JSON.stringify(value.slice(0, 80))
+      : typeof value === "number"
+        ? String(value)
+        : value === null
+          ? "null"
+          : Array.isArray(value)
+            ? "a list"
+            : typeof value;
   return codedError("ISOLATE_OUTPUT", `The process answered ${seen} as ${at}.`);
 }

@@ -37,12 +37,14 @@ export async function receiveBundle(ref: BundleRef, steps: AsyncIterator<EnsureR
     const { name, kind: wire, data } = step.value;
     const kind = kinds.get(wire);
     if (kind === undefined) throw codedError("INVALID_INPUT", `The module ${JSON.stringify(name)} has no known kind.`);
-    if (data.byteLength > chunkBytes) throw codedError("INVALID_INPUT", `A chunk has ${data.byteLength} bytes; at most ${chunkBytes} are taken.`);
+    if (data.byteLength > chunkBytes)
+      throw codedError("INVALID_INPUT", `A chunk has ${data.byteLength} bytes; at most ${chunkBytes} are taken.`);
     bytes += data.byteLength;
     if (bytes > limits.bundleBytes) throw codedError("INVALID_INPUT", `The bundle has more than ${limits.bundleBytes} bytes.`);
     const module = modules.get(name);
     if (module === undefined) {
-      if (modules.size >= limits.bundleModules) throw codedError("INVALID_INPUT", `The bundle has more than ${limits.bundleModules} modules.`);
+      if (modules.size >= limits.bundleModules)
+        throw codedError("INVALID_INPUT", `The bundle has more than ${limits.bundleModules} modules.`);
       modules.set(name, { kind, pieces: [data] });
     } else module.pieces.push(data);
   }

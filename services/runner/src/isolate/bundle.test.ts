@@ -3,18 +3,32 @@ import { assertBundle, assertModuleName, entriesOf, type Bundle } from "./bundle
 
 const limits = { bundleModules: 3, bundleBytes: 10 };
 const module = (name: string, bytes = 1) => ({ name, kind: "esModule" as const, data: Buffer.alloc(bytes) });
-const bundle = (overrides: Partial<Bundle>): Bundle => ({ owner: "prj_a", digest: "d1", modules: [module("a.js")], entryModules: ["a.js"], ...overrides });
-const refused = (message: string) => expect.objectContaining({ code: "INVALID_INPUT", message: expect.stringContaining(message) });
-
-test.each(["a.js", "src/deep/a-b_c.js", "@scope/x+y.js", "a".repeat(256)])("the module name %j is taken", (name) => assertModuleName(name));
-
-test.each(["", "/a.js", "../a.js", "a/../b.js", "./a.js", "a//b.js", "a/", "é.js", 'a".js', "a\n.js", "a b.js", "a".repeat(257)])("the module name %j is refused", (name) => {
-  expect(() => assertModuleName(name)).toThrow(refused("plain relative ASCII path"));
+const bundle = (overrides: Partial<Bundle>): Bundle => ({
+  owner: "prj_a",
+  digest: "d1",
+  modules: [module("a.js")],
+  entryModules: ["a.js"],
+  ...overrides,
 });
+const refused = (message: string): unknown =>
+  expect.objectContaining({ code: "INVALID_INPUT", message: expect.stringContaining(message) });
+
+test.each(["a.js", "src/deep/a-b_c.js", "@scope/x+y.js", "a".repeat(256)])("the module name %j is taken", (name) =>
+  assertModuleName(name),
+);
+
+test.each(["", "/a.js", "../a.js", "a/../b.js", "./a.js", "a//b.js", "a/", "é.js", 'a".js', "a\n.js", "a b.js", "a".repeat(257)])(
+  "the module name %j is refused",
+  (name) => {
+    expect(() => assertModuleName(name)).toThrow(refused("plain relative ASCII path"));
+  },
+);
 
 test("a bundle at its limits is taken, one module or one byte more is refused", () => {
   assertBundle(bundle({ modules: [module("a.js", 8), module("b.js"), module("c.js")] }), limits);
-  expect(() => assertBundle(bundle({ modules: ["a.js", "b.js", "c.js", "d.js"].map((name) => module(name)) }), limits)).toThrow(refused("4 modules"));
+  expect(() => assertBundle(bundle({ modules: ["a.js", "b.js", "c.js", "d.js"].map((name) => module(name)) }), limits)).toThrow(
+    refused("4 modules"),
+  );
   expect(() => assertBundle(bundle({ modules: [module("a.js", 11)] }), limits)).toThrow(refused("11 bytes"));
 });
 

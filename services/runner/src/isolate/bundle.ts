@@ -36,14 +36,18 @@ const nameShape = /^[A-Za-z0-9_@+-][A-Za-z0-9_@+.-]*(\/[A-Za-z0-9_@+-][A-Za-z0-9
 /** @throws INVALID_INPUT when owner or digest is not well-formed. */
 export function assertBundleRef(ref: BundleRef): void {
   if (!ownerShape.test(ref.owner)) throw codedError("INVALID_INPUT", `The owner ${JSON.stringify(ref.owner)} is not well-formed.`);
-  if (!digestShape.test(ref.digest)) throw codedError("INVALID_INPUT", `The digest ${JSON.stringify(ref.digest)} is not well-formed.`);
+  if (!digestShape.test(ref.digest))
+    throw codedError("INVALID_INPUT", `The digest ${JSON.stringify(ref.digest)} is not well-formed.`);
 }
 
 /** @throws INVALID_INPUT naming the first thing wrong. */
 export function assertBundle(bundle: Bundle, limits: Pick<IsolateLimits, "bundleModules" | "bundleBytes">): void {
   assertBundleRef(bundle);
   if (bundle.modules.length > limits.bundleModules) {
-    throw codedError("INVALID_INPUT", `The bundle has ${bundle.modules.length} modules; at most ${limits.bundleModules} are loaded.`);
+    throw codedError(
+      "INVALID_INPUT",
+      `The bundle has ${bundle.modules.length} modules; at most ${limits.bundleModules} are loaded.`,
+    );
   }
   const kinds = new Map<string, ModuleKind>();
   let bytes = 0;
@@ -57,7 +61,8 @@ export function assertBundle(bundle: Bundle, limits: Pick<IsolateLimits, "bundle
     throw codedError("INVALID_INPUT", `The bundle has ${bytes} bytes; at most ${limits.bundleBytes} are loaded.`);
   }
   for (const entry of entriesOf(bundle)) {
-    if (kinds.get(entry) !== "esModule") throw codedError("INVALID_INPUT", `The entry ${entry} is not an ECMAScript module of the bundle.`);
+    if (kinds.get(entry) !== "esModule")
+      throw codedError("INVALID_INPUT", `The entry ${entry} is not an ECMAScript module of the bundle.`);
   }
 }
 

@@ -3,7 +3,13 @@
  * crossed from hostile code: frames and descriptions are parsed to their exact shapes, host-call arguments to a list.
  */
 import type { Readable } from "node:stream";
-import { IsolateServiceClient, type InvokeEnd, type InvokeResponse, type InvokeStart } from "@iterate-platform/proto/iterate/runner/v1/isolate";
+import {
+  IsolateServiceClient,
+  type HostCall,
+  type InvokeEnd,
+  type InvokeResponse,
+  type InvokeStart,
+} from "@iterate-platform/proto/iterate/runner/v1/isolate";
 import { createClient, type ServiceClient } from "@iterate-platform/service/grpc-client";
 import type { Trust } from "@iterate-platform/service/trust";
 import { CodedError, codedError } from "iterate/lib";
@@ -131,7 +137,8 @@ export class IsolatePool {
     };
     for await (const frame of this.#frames(batch, { $case: "processBatch", value }, withProceed)) {
       const answer = parseBatchFrame(frame);
-      if (answer.kind !== expected) throw codedError("ISOLATE_OUTPUT", `The process answered ${answer.kind} where ${expected ?? "nothing"} follows.`);
+      if (answer.kind !== expected)
+        throw codedError("ISOLATE_OUTPUT", `The process answered ${answer.kind} where ${expected ?? "nothing"} follows.`);
       expected = answer.kind === "checkpoint" ? "settled" : undefined;
       yield answer;
       kept.resolve(null);
@@ -142,7 +149,8 @@ export class IsolatePool {
   /** Loads the bundle, constructs its default export and describes its classes: the probe of a publication. */
   async describe(invocation: IsolateInvocation, host: IsolateHost): Promise<BundleDescription> {
     let description: BundleDescription | undefined;
-    for await (const frame of this.#frames(invocation, { $case: "describe", value: {} }, host)) description ??= parseDescription(frame);
+    for await (const frame of this.#frames(invocation, { $case: "describe", value: {} }, host))
+      description ??= parseDescription(frame);
     if (description === undefined) throw codedError("ISOLATE_OUTPUT", "The process described nothing.");
     return description;
   }
@@ -157,13 +165,18 @@ export class IsolatePool {
       if (step.$case === "fetchReady") ticket.resolve(step.value.ticket);
     });
     // `done` is handed out with a response; until then its failure is the exchange's.
-    const failed = done.then(() => Promise.reject<never>(codedError("ISOLATE_OUTPUT", "The invocation ended without taking the request.")));
+    const failed = done.then(() =>
+      Promise.reject<never>(codedError("ISOLATE_OUTPUT", "The invocation ended without taking the request.")),
+    );
     failed.catch(() => undefined);
     const exchange = this.#exchange(await Promise.race([ticket.promise, failed]), request, invocation.signal);
     exchange.catch(() => undefined);
     // An exchange that broke is explained by the invocation's end, which follows it.
-    const answer = await exchange.catch((thrown: unknown) => Promise.race([failed, after(1_000).then(() => Promise.reject(lost(thrown)))]));
-    if (answer.headers[exchangeHeaders.outcome] === "returned") return { status: answer.statusCode, headers: pairsOf(answer.headers), body: answer.body, done };
+    const answer = await exchange.catch((thrown: unknown) =>
+      Promise.race([failed, after(1_000).then(() => Promise.reject(lost(thrown)))]),
+    );
+    if (answer.headers[exchangeHeaders.outcome] === "returned")
+      return { status: answer.statusCode, headers: pairsOf(answer.headers), body: answer.body, done };
     await answer.body.dump();
     return failed;
   }
@@ -188,24 +201,44 @@ export class IsolatePool {
       for await (const { name, kind, data } of bundle.modules()) {
         // An empty module is one empty chunk.
         for (let from = 0; from === 0 || from < data.byteLength; from += chunkBytes) {
-          await call.send({ step: { $case: "chunk", value: { name, kind: wireKinds[kind], data: Buffer.from(data.subarray(from, from + chunkBytes)) } } });
+          await call.send({
+            step: {
+              $case: "chunk",
+              value: { name, kind: wireKinds[kind], data: Buffer.from(data.subarray(from, from + chunkBytes)) },
+            },
+          });
         }
       }
-      await call.send({ step: { $case: "end", value: { mainModule: bundle.mainModule ?? "", entryModules: [...bundle.entryModules] } } });
+      await call.send({
+        step: { $case: "end", value: { mainModule: bundle.mainModule ?? "", entryModules: [...bundle.entryModules] } },
+      });
     }
     if (!isReady) throw codedError("UNAVAILABLE", "The isolate pod ended the load without saying that the bundle is ready.");
   }
 
-  async *#frames(invocation: IsolateInvocation, call: NonNullable<InvokeStart["call"]>, host: IsolateHost): AsyncGenerator<Uint8Array, void> {
+  async *#frames(
+    invocation: IsolateInvocation,
+    call: NonNullable<InvokeStart["call"]>,
+    host: IsolateHost,
+  ): AsyncGenerator<Uint8Array, void> {
     for await (const step of this.#steps(invocation, call, host)) if (step.$case === "frame") yield step.value;
   }
 
-  async #consume(invocation: IsolateInvocation, call: NonNullable<InvokeStart["call"]>, host: IsolateHost, take: (step: Step) => void): Promise<void> {
+  async #consume(
+    invocation: IsolateInvocation,
+    call: NonNullable<InvokeStart["call"]>,
+    host: IsolateHost,
+    take: (step: Step) => void,
+  ): Promise<void> {
     for await (const step of this.#steps(invocation, call, host)) take(step);
   }
 
   /** The steps of one invocation, host calls and records handled. A pod that lacks the modules is given them, once. */
-  async *#steps(invocation: IsolateInvocation, call: NonNullable<InvokeStart["call"]>, host: IsolateHost): AsyncGenerator<Step, void> {
+  async *#steps(
+    invocation: IsolateInvocation,
+    call: NonNullable<InvokeStart["call"]>,
+    host: IsolateHost,
+  ): AsyncGenerator<Step, void> {
     try {
       return yield* this.#attempt(invocation, call, host);
     } catch (thrown) {
@@ -215,15 +248,20 @@ export class IsolatePool {
     yield* this.#attempt(invocation, call, host);
   }
 
-  async *#attempt(invocation: IsolateInvocation, call: NonNullable<InvokeStart["call"]>, host: IsolateHost): AsyncGenerator<Step, void> {
+  async *#attempt(
+    invocation: IsolateInvocation,
+    call: NonNullable<InvokeStart["call"]>,
+    host: IsolateHost,
+  ): AsyncGenerator<Step, void> {
     const over = new AbortController();
     let end: InvokeEnd | undefined;
     const stream = this.#client.invoke({ signal: invocation.signal, deadlineMs: invocation.deadlineMs + graceMs });
     try {
       await stream.send({ step: { $case: "start", value: startOf(invocation, call) } });
       for await (const { step } of stream.responses) {
-        if (step?.$case === "hostCall") void hostReply(host, step.value, over.signal).then((value) => (over.signal.aborted ? undefined : stream.send({ step: { $case: "hostReply", value } })));
-        else if (step?.$case === "log") host.log?.({ level: step.value.level, message: step.value.message, atUs: Number(step.value.atUs) });
+        if (step?.$case === "hostCall") void this.#answer(stream, host, step.value, over.signal);
+        else if (step?.$case === "log")
+          host.log?.({ level: step.value.level, message: step.value.message, atUs: Number(step.value.atUs) });
         else if (step?.$case === "end") {
           end = step.value;
           stream.end();
@@ -238,14 +276,28 @@ export class IsolatePool {
     }
   }
 
+  /** Never rejects: a call that cannot take the answer is over, or is given up. */
+  async #answer(stream: InvokeStream, host: IsolateHost, call: HostCall, signal: AbortSignal): Promise<void> {
+    try {
+      const value = await hostReply(host, call, signal);
+      if (!signal.aborted) await stream.send({ step: { $case: "hostReply", value } });
+    } catch {
+      stream.cancel();
+    }
+  }
+
   async #exchange(ticket: string, request: ProjectRequest, signal: AbortSignal | undefined): Promise<Dispatcher.ResponseData> {
     const url = new URL(request.url);
-    const headers = toSupervisorHeaders([...request.headers].filter(([name]) => name.toLowerCase() !== "host"), url.protocol.slice(0, -1), ticket);
+    const headers = toSupervisorHeaders(
+      [...request.headers].filter(([name]) => name.toLowerCase() !== "host"),
+      url.protocol.slice(0, -1),
+      ticket,
+    );
     const service = Object.entries(await this.#trust.headers(audience));
     return this.#http.request({
       path: url.pathname + url.search,
-      method: request.method as Dispatcher.HttpMethod,
-      headers: [...headers, ["host", url.host], ...service].flat() as string[],
+      method: request.method,
+      headers: [...headers, ["host", url.host], ...service].flat(),
       body: request.body ?? null,
       ...(signal === undefined ? {} : { signal }),
     });
@@ -253,6 +305,7 @@ export class IsolatePool {
 }
 
 type Step = NonNullable<InvokeResponse["step"]>;
+type InvokeStream = ReturnType<ServiceClient<typeof IsolateServiceClient.service>["invoke"]>;
 
 function startOf(invocation: IsolateInvocation, call: NonNullable<InvokeStart["call"]>): InvokeStart {
   const { bundle, invocationId, deadlineMs, contextPath, callerPath } = invocation;
@@ -274,7 +327,9 @@ function isMissingBundle(thrown: unknown): boolean {
 }
 
 function pairsOf(headers: Readonly<Record<string, string | string[] | undefined>>): [string, string][] {
-  return forwardable(Object.entries(headers).flatMap(([name, values]) => [values ?? []].flat().map((value): [string, string] => [name, value])));
+  return forwardable(
+    Object.entries(headers).flatMap(([name, values]) => [values ?? []].flat().map((value): [string, string] => [name, value])),
+  );
 }
 
 function lost(cause: unknown): CodedError {

@@ -39,7 +39,12 @@ export function parseDescription(frame: Uint8Array): BundleDescription {
     entryPoint: entryPoint === null ? null : entryPointOf(record(entryPoint)),
     exports: list(exports, mostExports).map((value) => {
       const { module, name, kind, contract } = record(value);
-      return { module: text(module), name: text(name), kind: text(kind), ...(contract === undefined ? {} : { contract: contractOf(record(contract)) }) };
+      return {
+        module: text(module),
+        name: text(name),
+        kind: text(kind),
+        ...(contract === undefined ? {} : { contract: contractOf(record(contract)) }),
+      };
     }),
   };
 }
@@ -48,7 +53,15 @@ function entryPointOf({ isClass, hasFetch, hasProcessEvent }: Record<string, unk
   return { isClass: isClass === true, hasFetch: hasFetch === true, hasProcessEvent: hasProcessEvent === true };
 }
 
-function contractOf({ slug, version, description, consumes, emits, stateSchema, eventSchemas }: Record<string, unknown>): ContractDescription {
+function contractOf({
+  slug,
+  version,
+  description,
+  consumes,
+  emits,
+  stateSchema,
+  eventSchemas,
+}: Record<string, unknown>): ContractDescription {
   const types = (value: unknown) => list(value, mostTypes).map(text);
   return {
     slug: text(slug),
@@ -77,5 +90,8 @@ function text(value: unknown): string {
 }
 
 function notADescription() {
-  return codedError("ISOLATE_OUTPUT", "The process described the bundle in a shape that is not taken: a contract lacks a field, or a list is too long.");
+  return codedError(
+    "ISOLATE_OUTPUT",
+    "The process described the bundle in a shape that is not taken: a contract lacks a field, or a list is too long.",
+  );
 }

@@ -25,10 +25,20 @@ async function say(request: string): Promise<string> {
 }
 
 test.each([
-  ["a request in a proxy's style", "GET https://api.example/secret?token=1 HTTP/1.1\r\nx-iterate-ordinal: 7\r\n\r\n", "https://api.example", 7],
+  [
+    "a request in a proxy's style",
+    "GET https://api.example/secret?token=1 HTTP/1.1\r\nx-iterate-ordinal: 7\r\n\r\n",
+    "https://api.example",
+    7,
+  ],
   ["a tunnel", "CONNECT 169.254.169.254:80 HTTP/1.1\r\n\r\n", "tcp://169.254.169.254:80", undefined],
   ["a WebSocket", "GET ws://x.example/ HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n", "ws://x.example", undefined],
-  ["an address that is none", "GET /path HTTP/1.1\r\nx-iterate-ordinal: x\r\n\r\n", "an address that is not well-formed", undefined],
+  [
+    "an address that is none",
+    "GET /path HTTP/1.1\r\nx-iterate-ordinal: x\r\n\r\n",
+    "an address that is not well-formed",
+    undefined,
+  ],
 ])("%s is refused by name and recorded without path or query", async (_what, request, destination, ordinal) => {
   const answer = await say(request);
   const message = `EGRESS_DENIED: this project's code may not reach ${destination}; no network destination is allowed.`;

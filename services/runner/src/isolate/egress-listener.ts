@@ -23,13 +23,17 @@ export function egressListener(observe: EgressObserver): Server {
   // Requests in the style of a proxy carry no Host header.
   const server = createServer({ requireHostHeader: false }, (request, response) => {
     const message = refusal(request);
-    response.writeHead(403, { "content-type": "text/plain; charset=utf-8", "x-iterate-error": "EGRESS_DENIED", connection: "close" }).end(message);
+    response
+      .writeHead(403, { "content-type": "text/plain; charset=utf-8", "x-iterate-error": "EGRESS_DENIED", connection: "close" })
+      .end(message);
     request.resume();
   });
   const refuseSocket = (request: IncomingMessage, socket: Duplex): void => {
     socket.on("error", () => socket.destroy());
     const message = refusal(request);
-    socket.end(`${status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(message)}\r\nconnection: close\r\n\r\n${message}`);
+    socket.end(
+      `${status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(message)}\r\nconnection: close\r\n\r\n${message}`,
+    );
   };
   return server.on("connect", refuseSocket).on("upgrade", refuseSocket);
 }

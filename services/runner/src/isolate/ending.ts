@@ -15,10 +15,14 @@ export type Ending =
 export function endingError(ending: Ending, inFlight: number, limits: IsolateLimits): CodedError {
   const cause = endingCause(ending, limits);
   if (inFlight === 1 && cause.code !== undefined) return new CodedError(cause.code, cause.message, { data: { alone: true } });
-  return new CodedError("ISOLATE_LOST", `The process ended while it ran ${inFlight === 1 ? "this invocation" : `${inFlight} invocations`}: ${cause.message}`, {
-    data: { alone: inFlight === 1, ...(cause.code === undefined ? {} : { reason: cause.code }) },
-    retryAfterMs: 100,
-  });
+  return new CodedError(
+    "ISOLATE_LOST",
+    `The process ended while it ran ${inFlight === 1 ? "this invocation" : `${inFlight} invocations`}: ${cause.message}`,
+    {
+      data: { alone: inFlight === 1, ...(cause.code === undefined ? {} : { reason: cause.code }) },
+      retryAfterMs: 100,
+    },
+  );
 }
 
 interface Cause {
@@ -37,12 +41,17 @@ function endingCause(ending: Ending, limits: IsolateLimits): Cause {
     case "retired":
       return { message: "The process was retired." };
     case "crash":
-      return isOutOfMemory(ending) ? tooMuchMemory(limits) : { message: `The process ended by itself (${ending.signal ?? `exit code ${ending.exitCode}`}).` };
+      return isOutOfMemory(ending)
+        ? tooMuchMemory(limits)
+        : { message: `The process ended by itself (${ending.signal ?? `exit code ${ending.exitCode}`}).` };
   }
 }
 
 function tooMuchMemory({ heapMiB, dataBudgetBytes }: IsolateLimits): Cause {
-  return { code: "ISOLATE_MEMORY", message: `The code used more memory than it may: ${heapMiB} MiB of objects, ${Math.round(dataBudgetBytes / 2 ** 20)} MiB of buffers.` };
+  return {
+    code: "ISOLATE_MEMORY",
+    message: `The code used more memory than it may: ${heapMiB} MiB of objects, ${Math.round(dataBudgetBytes / 2 ** 20)} MiB of buffers.`,
+  };
 }
 
 // What V8 and its allocators print, or raise, when memory is refused.

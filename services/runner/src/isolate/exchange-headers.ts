@@ -15,7 +15,18 @@ export const exchangeHeaders = {
   outcome: "x-iterate-outcome",
 } as const;
 
-const ofOneConnection = ["connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "expect"];
+const ofOneConnection = [
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "expect",
+];
 const ofThePlatform = [...Object.values(exchangeHeaders), "x-iterate-operation", "x-iterate-scope"];
 const dropped = new Set<string>([...ofOneConnection, ...ofThePlatform]);
 
@@ -25,8 +36,15 @@ export function forwardable(pairs: Iterable<readonly [string, string]>): [string
 }
 
 /** The headers with which the runner carries a project's request to the supervisor. */
-export function toSupervisorHeaders(pairs: Iterable<readonly [string, string]>, scheme: string, ticket: string): [string, string][] {
-  const kept = forwardable(pairs).map(([name, value]): [string, string] => [name.toLowerCase() === "authorization" ? exchangeHeaders.authorization : name, value]);
+export function toSupervisorHeaders(
+  pairs: Iterable<readonly [string, string]>,
+  scheme: string,
+  ticket: string,
+): [string, string][] {
+  const kept = forwardable(pairs).map(([name, value]): [string, string] => [
+    name.toLowerCase() === "authorization" ? exchangeHeaders.authorization : name,
+    value,
+  ]);
   return [...kept, [exchangeHeaders.scheme, scheme], [exchangeHeaders.invocation, ticket]];
 }
 
@@ -43,7 +61,9 @@ export function fromRunnerHeaders(request: IncomingMessage): { path: string; met
 }
 
 /** The project's response headers on their way back; those that repeat stay apart. */
-export function responseHeaders(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string | string[]> {
+export function responseHeaders(
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+): Record<string, string | string[]> {
   const kept: Record<string, string | string[]> = { [exchangeHeaders.outcome]: "returned" };
   for (const [name, value] of Object.entries(headers)) if (value !== undefined && !dropped.has(name)) kept[name] = value;
   return kept;

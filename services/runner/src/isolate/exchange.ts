@@ -6,7 +6,8 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
-import { CodedError, codedError } from "iterate/lib";
+import type { CodedError } from "iterate/lib";
+import { codedError } from "iterate/lib";
 import type { Dispatcher } from "undici";
 import { exchangeHeaders, fromRunnerHeaders, responseHeaders } from "./exchange-headers.js";
 import type { Invocation } from "./invocation.js";
@@ -40,7 +41,8 @@ export class Exchange {
   async done(): Promise<ProjectFailure | undefined> {
     const { signal } = this.#invocation;
     const late = setTimeout(() => {
-      if (!this.#hasBegun) this.#invocation.end(codedError("CANCELLED", `No HTTP request came for this invocation within ${arrivalMs} ms.`));
+      if (!this.#hasBegun)
+        this.#invocation.end(codedError("CANCELLED", `No HTTP request came for this invocation within ${arrivalMs} ms.`));
     }, arrivalMs);
     const over = Promise.withResolvers<never>();
     const fail = () => over.reject(signal.reason as Error);
@@ -62,13 +64,14 @@ export class Exchange {
     this.#hasBegun = true;
     const gone = () => {
       // A body that breaks takes the response with it: that is not the client's leaving.
-      if (!response.writableFinished && !this.#hasBroken) this.#invocation.end(codedError("CANCELLED", "The client of this request went away."));
+      if (!response.writableFinished && !this.#hasBroken)
+        this.#invocation.end(codedError("CANCELLED", "The client of this request went away."));
     };
     response.once("close", gone);
     try {
       const { path, method, headers } = fromRunnerHeaders(request);
       const hasBody = request.headers["content-length"] !== undefined || request.headers["transfer-encoding"] !== undefined;
-      const exchange = { path, method: method as Dispatcher.HttpMethod, headers, body: hasBody ? request : null };
+      const exchange = { path, method: method, headers, body: hasBody ? request : null };
       const answer = await this.#isolate.request(this.#invocation, "fetch", { ...this.#surroundings }, exchange);
       this.#settled.resolve(await this.#answer(answer, response));
     } catch (thrown) {

@@ -1,5 +1,6 @@
 /** A bounded queue that serves its lanes in turn, so that one project's waiting never delays another's by more than one place. */
-import { CodedError, codedError } from "iterate/lib";
+import type { CodedError } from "iterate/lib";
+import { codedError } from "iterate/lib";
 
 interface Waiter {
   readonly resolve: () => void;
@@ -32,16 +33,20 @@ export class FairQueue {
    * @throws OVERLOADED when the queue is full or the wait too long; the signal's reason when it aborts.
    */
   wait(lane: string, signal?: AbortSignal): Promise<void> {
-    if (this.#size >= this.#limits.waiting) return Promise.reject(overloaded(`${this.#size} invocations are waiting for a process already.`));
+    if (this.#size >= this.#limits.waiting)
+      return Promise.reject(overloaded(`${this.#size} invocations are waiting for a process already.`));
     if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
     return new Promise<void>((resolve, reject) => {
-      const fail = (reason: unknown) => {
+      const fail = (reason: Error) => {
         this.#remove(lane, waiter);
         waiter.forget();
-        reject(reason as Error);
+        reject(reason);
       };
-      const aborted = () => fail(signal!.reason);
-      const late = setTimeout(() => fail(overloaded(`No process became free within ${this.#limits.waitMs} ms.`)), this.#limits.waitMs);
+      const aborted = () => fail(signal!.reason as Error);
+      const late = setTimeout(
+        () => fail(overloaded(`No process became free within ${this.#limits.waitMs} ms.`)),
+        this.#limits.waitMs,
+      );
       const forget = () => {
         clearTimeout(late);
         signal?.removeEventListener("abort", aborted);

@@ -1,5 +1,6 @@
 /** Reads the answer of an operation that yields frames: lines of a mark and JSON, from a body that is hostile in size and shape. */
-import { CodedError, codedError } from "iterate/lib";
+import type { CodedError } from "iterate/lib";
+import { codedError } from "iterate/lib";
 import { projectFailure, type ProjectFailure } from "./project-failure.js";
 import { noAnswer, type Isolate, type Operation, type Surroundings } from "./isolate.js";
 import type { Invocation } from "./invocation.js";
@@ -22,8 +23,17 @@ const doneMark = "d".charCodeAt(0);
  * Runs the call and hands each frame to the invocation. Resolves with what the code threw, or with `undefined` when it went well.
  * @throws ISOLATE_OUTPUT for an answer of another shape or size, and whatever else ended the invocation.
  */
-export async function runFrames(isolate: Isolate, invocation: Invocation, call: FramesCall, frameBytes: number): Promise<ProjectFailure | undefined> {
-  const head = { ...call.surroundings, ...(call.module === undefined ? {} : { module: call.module }), ...(call.className === undefined ? {} : { className: call.className }) };
+export async function runFrames(
+  isolate: Isolate,
+  invocation: Invocation,
+  call: FramesCall,
+  frameBytes: number,
+): Promise<ProjectFailure | undefined> {
+  const head = {
+    ...call.surroundings,
+    ...(call.module === undefined ? {} : { module: call.module }),
+    ...(call.className === undefined ? {} : { className: call.className }),
+  };
   const answer = await isolate.request(invocation, call.operation, head, { body: call.body ?? null });
   if (answer.statusCode !== 200) {
     await answer.body.dump();

@@ -5,7 +5,19 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-const names = ["main", "console", "describe", "egress", "failure", "frames", "handle-fetch", "host-session", "process-batch", "project-class", "scope"];
+const names = [
+  "main",
+  "console",
+  "describe",
+  "egress",
+  "failure",
+  "frames",
+  "handle-fetch",
+  "host-session",
+  "process-batch",
+  "project-class",
+  "scope",
+];
 
 let loaded: Promise<ReadonlyMap<string, string>> | undefined;
 
@@ -19,6 +31,8 @@ async function load(): Promise<ReadonlyMap<string, string>> {
   const read = (name: string) => readFileSync(fileURLToPath(new URL(`./harness/${name}${extension}`, import.meta.url)), "utf8");
   if (extension === ".js") return new Map(names.map((name) => [`${name}.js`, read(name)]));
   const { transform } = await import("esbuild");
-  const stripped = names.map(async (name) => [`${name}.js`, (await transform(read(name), { loader: "ts", format: "esm", target: "es2024" })).code] as const);
+  const stripped = names.map(
+    async (name) => [`${name}.js`, (await transform(read(name), { loader: "ts", format: "esm", target: "es2024" })).code] as const,
+  );
   return new Map(await Promise.all(stripped));
 }

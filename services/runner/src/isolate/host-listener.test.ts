@@ -20,7 +20,11 @@ beforeEach(async () => {
   calls = [];
   const sink = { hostCall: (call: HostCall) => void calls.push(call), log: () => undefined, frame: () => undefined };
   invocation = new Invocation({ id: "inv_1", ordinal: 1, limits: { deadlineMs: 10_000, hostCalls: 100 }, table: limits, sink });
-  server = hostListener({ token: "process-token", limits, invocation: (secret) => (secret === invocation.secret ? invocation : undefined) });
+  server = hostListener({
+    token: "process-token",
+    limits,
+    invocation: (secret) => (secret === invocation.secret ? invocation : undefined),
+  });
   await once(server.listen(join(folder, "s")), "listening");
 });
 afterEach(() => {
@@ -42,7 +46,8 @@ async function refusalOf(socket: WebSocket): Promise<string> {
   for await (const chunk of response) chunks.push(String(chunk));
   return `${response.statusCode} ${chunks.join("")}`;
 }
-const message = (id: unknown, args: string, method: unknown = "m", path: unknown = "/") => `${JSON.stringify([id, method, path])}\n${args}`;
+const message = (id: unknown, args: string, method: unknown = "m", path: unknown = "/") =>
+  `${JSON.stringify([id, method, path])}\n${args}`;
 
 test.each([
   ["no token", { authorization: "" }],
@@ -53,7 +58,9 @@ test.each([
 });
 
 test("a session for an invocation that is not open here, or is over, is refused", async () => {
-  expect(await refusalOf(dial({ ...honest(), "x-iterate-invocation": "guess" }))).toMatch(/^403 The invocation is over, or never was/);
+  expect(await refusalOf(dial({ ...honest(), "x-iterate-invocation": "guess" }))).toMatch(
+    /^403 The invocation is over, or never was/,
+  );
 });
 
 test("an invocation has one session, and its end closes it", async () => {
@@ -86,7 +93,14 @@ test("no more calls are read than may await a reply", async () => {
   await expect.poll(() => calls.length).toBeGreaterThanOrEqual(2);
   const seen = calls.length;
   for (let id = 1; id <= 5; id++) invocation.reply({ callId: id, succeeded: true, body: Buffer.from("null") });
-  await expect.poll(() => (calls.slice(seen).forEach(({ callId }) => invocation.reply({ callId, succeeded: true, body: Buffer.from("null") })), calls.length)).toBe(5);
+  await expect
+    .poll(
+      () => (
+        calls.slice(seen).forEach(({ callId }) => invocation.reply({ callId, succeeded: true, body: Buffer.from("null") })),
+        calls.length
+      ),
+    )
+    .toBe(5);
 });
 
 test.each([

@@ -25,7 +25,8 @@ export function hostListener({ token, limits, invocation }: HostListenerOptions)
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on("error", () => socket.destroy());
     const given = Buffer.from(request.headers.authorization ?? "");
-    if (given.byteLength !== expected.byteLength || !timingSafeEqual(given, expected)) return refuse(socket, "This session does not come from the process it claims.");
+    if (given.byteLength !== expected.byteLength || !timingSafeEqual(given, expected))
+      return refuse(socket, "This session does not come from the process it claims.");
     const found = invocation(String(request.headers["x-iterate-invocation"] ?? ""));
     if (found === undefined) return refuse(socket, "The invocation is over, or never was: its itx takes no calls.");
     sockets.handleUpgrade(request, socket, head, (webSocket) => {
@@ -37,7 +38,9 @@ export function hostListener({ token, limits, invocation }: HostListenerOptions)
 }
 
 function refuse(socket: Duplex, message: string): void {
-  socket.end(`HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\ncontent-length: ${Buffer.byteLength(message)}\r\nconnection: close\r\n\r\n${message}`);
+  socket.end(
+    `HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\ncontent-length: ${Buffer.byteLength(message)}\r\nconnection: close\r\n\r\n${message}`,
+  );
 }
 
 // The head of a message: a number, a method and a path of at most 1,024 bytes, with JSON escapes.
@@ -55,11 +58,19 @@ class HostSessionServer implements HostSession {
     this.#limits = limits;
     socket.on("message", (data: Buffer) => this.#take(data));
     // A message over the bound, or one that is no UTF-8: ws closes the socket by itself.
-    socket.on("error", (error) => invocation.end(codedError("ISOLATE_OUTPUT", `A host call was not well-formed: ${error.message}`)));
+    socket.on("error", (error) =>
+      invocation.end(codedError("ISOLATE_OUTPUT", `A host call was not well-formed: ${error.message}`)),
+    );
   }
 
   close(reason: string): void {
-    this.#socket.close(4000, Buffer.from(reason).subarray(0, 120).toString().replace(/\uFFFD$/, ""));
+    this.#socket.close(
+      4000,
+      Buffer.from(reason)
+        .subarray(0, 120)
+        .toString()
+        .replace(/\uFFFD$/, ""),
+    );
     // A peer that never answers the close must not keep the socket.
     setTimeout(() => this.#socket.terminate(), 1_000).unref();
   }
@@ -70,7 +81,9 @@ class HostSessionServer implements HostSession {
     if (head === undefined) return this.#invocation.end(codedError("ISOLATE_OUTPUT", "A host call has no well-formed head."));
     const args = data.subarray(split + 1);
     if (args.byteLength > this.#limits.hostCallBytes) {
-      return this.#invocation.end(codedError("ISOLATE_OUTPUT", `A host call has ${args.byteLength} bytes; at most ${this.#limits.hostCallBytes} are taken.`));
+      return this.#invocation.end(
+        codedError("ISOLATE_OUTPUT", `A host call has ${args.byteLength} bytes; at most ${this.#limits.hostCallBytes} are taken.`),
+      );
     }
     this.#invocation.hostCall({ method: head.method, path: head.path, args }, (reply) => this.#answer(head.id, reply));
     if (this.#invocation.unanswered >= this.#limits.hostCallsInFlight) this.#socket.pause();

@@ -23,14 +23,24 @@ export interface IsolateHostCall {
 }
 
 /** Never rejects; a failure that carries no code becomes INTERNAL without its text. */
-export async function hostReply(host: IsolateHost, { callId, method, path, args }: HostCall, signal: AbortSignal): Promise<HostReply> {
+export async function hostReply(
+  host: IsolateHost,
+  { callId, method, path, args }: HostCall,
+  signal: AbortSignal,
+): Promise<HostReply> {
   try {
     const value = JSON.stringify(await host.hostCall({ method, path, args: argumentList(args) }, signal)) ?? "null";
     const bytes = Buffer.from(value);
-    if (bytes.byteLength > isolateLimits.hostCallBytes) throw codedError("BATCH_TOO_LARGE", `The answer of ${method} has ${bytes.byteLength} bytes; at most ${isolateLimits.hostCallBytes} are given. Ask for less.`);
+    if (bytes.byteLength > isolateLimits.hostCallBytes)
+      throw codedError(
+        "BATCH_TOO_LARGE",
+        `The answer of ${method} has ${bytes.byteLength} bytes; at most ${isolateLimits.hostCallBytes} are given. Ask for less.`,
+      );
     return { callId, outcome: { $case: "value", value: bytes } };
   } catch (thrown) {
-    const error = isCodedError(thrown) ? thrown : codedError("INTERNAL", `${method.slice(0, 100)} failed for a reason of the platform.`);
+    const error = isCodedError(thrown)
+      ? thrown
+      : codedError("INTERNAL", `${method.slice(0, 100)} failed for a reason of the platform.`);
     return { callId, outcome: { $case: "error", value: toStatus(error) } };
   }
 }

@@ -10,5 +10,8 @@ import { CodedError } from "iterate/lib";
 export function endError({ error, stack, killed }: InvokeEnd): CodedError | undefined {
   if (error === undefined) return undefined;
   const { code, message, data, retryAfterMs } = fromStatus(error, "runner-isolate");
-  return new CodedError(code, message, { data: { ...data, killed, ...(stack === "" ? {} : { stack }) }, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) });
+  return new CodedError(code, message, {
+    data: { ...data, killed, ...(stack === "" ? {} : { stack }) },
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  });
 }

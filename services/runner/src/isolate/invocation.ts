@@ -3,7 +3,8 @@
  * opens one host session while the invocation lasts and nothing afterwards.
  */
 import { randomBytes } from "node:crypto";
-import { CodedError, codedError } from "iterate/lib";
+import type { CodedError } from "iterate/lib";
+import { codedError } from "iterate/lib";
 import type { InvocationLimits, IsolateLimits } from "./limits.js";
 import { LogBudget, type LogRecord } from "./log-record.js";
 
@@ -68,7 +69,10 @@ export class Invocation {
     this.#logs = new LogBudget(args.table);
     this.drained = new Promise((resolve) => (this.#markDrained = resolve));
     const { deadlineMs } = this.limits;
-    this.#deadline = setTimeout(() => this.end(codedError("ISOLATE_DEADLINE", `The invocation did not end within ${deadlineMs} ms.`)), deadlineMs);
+    this.#deadline = setTimeout(
+      () => this.end(codedError("ISOLATE_DEADLINE", `The invocation did not end within ${deadlineMs} ms.`)),
+      deadlineMs,
+    );
   }
 
   /** Aborts once the invocation is over; the reason is the error it ended with. */

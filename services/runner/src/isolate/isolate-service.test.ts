@@ -9,9 +9,9 @@ import { eventually } from "@iterate-platform/testing";
 import { codedError } from "iterate/lib";
 import { request } from "undici";
 import type { BatchInvocation, IsolateBundle, IsolateHost, ProjectRequest } from "./client.js";
-import { bundleOf, processorBundle } from "./fixture.js";
-import { sdkBundle } from "./sdk-bundle.js";
-import { held, invocationOf, startRole, type TestRole } from "./service-fixture.js";
+import { bundleOf, processorBundle } from "./isolate.fixture.js";
+import { sdkBundle } from "./sdk-bundle.fixture.js";
+import { held, invocationOf, startRole, type TestRole } from "./role.fixture.js";
 
 let role: TestRole;
 beforeAll(async () => {
@@ -33,20 +33,51 @@ const checkpoint = `yield { kind: "checkpoint", version: "1", offset: 1, state: 
 const settled = `yield { kind: "settled", failures: [] };`;
 
 describe("a batch through the SDK's own classes", () => {
-  const events = (...blobs: string[]) => blobs.map((blob, i) => ({ offset: i + 1, type: "blob", payload: { blob }, createdAt: "2026-01-01T00:00:00Z", path: "/a", source: { origin: "/a", cause: { chain: "c", depth: 0 } } }));
-  const input = (...blobs: string[]) => ({ contextPath: "/a", name: "hoarder", checkpoint: null, events: events(...blobs), range: { after: 0, through: blobs.length }, atHead: true });
-  const batch = async (...blobs: string[]) => batchOf(held(await sdkBundle()), input(...blobs), { className: "HoarderDurableObject" });
+  const events = (...blobs: string[]) =>
+    blobs.map((blob, i) => ({
+      offset: i + 1,
+      type: "blob",
+      payload: { blob },
+      createdAt: "2026-01-01T00:00:00Z",
+      path: "/a",
+      source: { origin: "/a", cause: { chain: "c", depth: 0 } },
+    }));
+  const input = (...blobs: string[]) => ({
+    contextPath: "/a",
+    name: "hoarder",
+    checkpoint: null,
+    events: events(...blobs),
+    range: { after: 0, through: blobs.length },
+    atHead: true,
+  });
+  const batch = async (...blobs: string[]) =>
+    batchOf(held(await sdkBundle()), input(...blobs), { className: "HoarderDurableObject" });
 
   test("answers the checkpoint with its emits, then settled", async () => {
     const [first, second] = await answers(role.client.processBatch(await batch("x", "y"), silent));
-    expect(first).toMatchObject({ kind: "checkpoint", version: "1.0.0", offset: 2, state: { blobs: ["x", "y"] }, emits: [{ type: "hoarded", payload: { blob: "x" } }, { type: "hoarded" }] });
+    expect(first).toMatchObject({
+      kind: "checkpoint",
+      version: "1.0.0",
+      offset: 2,
+      state: { blobs: ["x", "y"] },
+      emits: [{ type: "hoarded", payload: { blob: "x" } }, { type: "hoarded" }],
+    });
     expect(second).toEqual({ kind: "settled", failures: [] });
   });
 
   test("appends through the platform, whose refusals it sees with code and data", async () => {
     const calls: unknown[] = [];
-    const host: IsolateHost = { hostCall: async (call) => (calls.push(call), Promise.reject(codedError("STREAM_PAUSED", "held by an operator", { since: 7 }))) };
-    await expect(answers(role.client.processBatch(await batch("append"), host))).rejects.toMatchObject({ code: "STREAM_PAUSED", message: "held by an operator", data: { since: 7, killed: false, stack: expect.stringContaining("main.js:") } });
+    const host: IsolateHost = {
+      hostCall: async (call) => (
+        calls.push(call),
+        Promise.reject(codedError("STREAM_PAUSED", "held by an operator", { since: 7 }))
+      ),
+    };
+    await expect(answers(role.client.processBatch(await batch("append"), host))).rejects.toMatchObject({
+      code: "STREAM_PAUSED",
+      message: "held by an operator",
+      data: { since: 7, killed: false, stack: expect.stringContaining("main.js:") },
+    });
     expect(calls).toMatchObject([{ method: "append", path: "/a", args: [{ type: "noted" }] }]);
   });
 
@@ -63,7 +94,11 @@ describe("a batch through the SDK's own classes", () => {
   });
 
   test("that throws persists nothing and carries its stack", async () => {
-    await expect(answers(role.client.processBatch(await batch("throw"), silent))).rejects.toMatchObject({ code: "CODE_FAILED", message: "this blob is refused", data: { killed: false, stack: expect.stringMatching(/processEvent \(main\.js:\d+/) } });
+    await expect(answers(role.client.processBatch(await batch("throw"), silent))).rejects.toMatchObject({
+      code: "CODE_FAILED",
+      message: "this blob is refused",
+      data: { killed: false, stack: expect.stringMatching(/processEvent \(main\.js:\d+/) },
+    });
   });
 
   test("is described by its contract, and the default export constructs", async () => {
@@ -74,17 +109,32 @@ describe("a batch through the SDK's own classes", () => {
       module: "main.js",
       name: "HoarderDurableObject",
       kind: "processor",
-      contract: expect.objectContaining({ slug: "hoarder", version: "1.0.0", consumes: ["blob"], emits: ["hoarded", "noted"], stateSchema: expect.objectContaining({ type: "object" }), eventSchemas: { blob: expect.anything() } }),
+      contract: expect.objectContaining({
+        slug: "hoarder",
+        version: "1.0.0",
+        consumes: ["blob"],
+        emits: ["hoarded", "noted"],
+        stateSchema: expect.objectContaining({ type: "object" }),
+        eventSchemas: { blob: expect.anything() },
+      }),
     });
   });
 
   test("and its page reaches the platform through itx", async () => {
     const bundle = held(await sdkBundle());
     const calls: unknown[] = [];
-    const host: IsolateHost = { hostCall: async (call) => (calls.push([call.method, call.path]), call.method === "whoami" ? { path: call.path } : { events: [], scannedThroughOffset: 0, atHead: true }) };
+    const host: IsolateHost = {
+      hostCall: async (call) => (
+        calls.push([call.method, call.path]),
+        call.method === "whoami" ? { path: call.path } : { events: [], scannedThroughOffset: 0, atHead: true }
+      ),
+    };
     const response = await role.client.fetch(invocationOf(bundle), get(), host);
     expect(JSON.parse(await text(response.body))).toMatchObject({ path: "/a", caller: "/b", method: "GET" });
-    expect(calls).toEqual([["whoami", "/a"], ["readEvents", "/a/agents"]]);
+    expect(calls).toEqual([
+      ["whoami", "/a"],
+      ["readEvents", "/a/agents"],
+    ]);
     await response.done;
   });
 });
@@ -101,7 +151,8 @@ describe("bundles", () => {
 
   test("travel in pieces, of every kind, and an empty module is a module", async () => {
     const text = "x".repeat(2_500_000);
-    const source = bundleOf(`import big from "./big.txt"; import data from "./d.json"; import bytes from "./b.bin"; import "./empty.js"; import wasm from "./w.wasm";
+    const source =
+      bundleOf(`import big from "./big.txt"; import data from "./d.json"; import bytes from "./b.bin"; import "./empty.js"; import wasm from "./w.wasm";
       export class P { async *processEventBatch() { yield { kind: "checkpoint", version: "1", offset: 1, state: [big.length, data.a, bytes.byteLength, wasm instanceof WebAssembly.Module], emits: [], backgroundCount: 0 }; ${settled} } }`);
     const more = [
       { name: "big.txt", kind: "text" as const, data: Buffer.from(text) },
@@ -110,7 +161,9 @@ describe("bundles", () => {
       { name: "empty.js", kind: "esModule" as const, data: Buffer.alloc(0) },
       { name: "w.wasm", kind: "wasm" as const, data: Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]) },
     ];
-    const [first] = await answers(role.client.processBatch(batchOf(held({ ...source, modules: [...source.modules, ...more] })), silent));
+    const [first] = await answers(
+      role.client.processBatch(batchOf(held({ ...source, modules: [...source.modules, ...more] })), silent),
+    );
     expect(first).toMatchObject({ state: [2_500_000, 7, 3, true] });
   });
 
@@ -123,7 +176,10 @@ describe("bundles", () => {
 
   test("with a name that leaves the folder are refused", async () => {
     const source = bundleOf("");
-    const bundle = held({ ...source, modules: [...source.modules, { name: "../../x.js", kind: "esModule", data: Buffer.from("") }] });
+    const bundle = held({
+      ...source,
+      modules: [...source.modules, { name: "../../x.js", kind: "esModule", data: Buffer.from("") }],
+    });
     await expect(role.client.ensure(bundle)).rejects.toMatchObject({ code: "INVALID_INPUT" });
   });
 });
@@ -133,25 +189,37 @@ describe("an invocation", () => {
     const bundle = held(processorBundle(`if (input.loop) { console.warn("here I go"); for (;;); } ${checkpoint} ${settled}`));
     const logs: unknown[] = [];
     class Recorder implements IsolateHost {
-      hostCall = silent.hostCall;
+      hostCall(): Promise<unknown> {
+        return Promise.resolve(null);
+      }
       log(record: unknown): void {
         logs.push(record);
       }
     }
-    await expect(answers(role.client.processBatch(batchOf(bundle, { loop: true }), new Recorder()))).rejects.toMatchObject({ code: "ISOLATE_CPU", data: { killed: true, alone: true } });
+    await expect(answers(role.client.processBatch(batchOf(bundle, { loop: true }), new Recorder()))).rejects.toMatchObject({
+      code: "ISOLATE_CPU",
+      data: { killed: true, alone: true },
+    });
     expect(logs).toMatchObject([{ level: "warn", message: "here I go", atUs: expect.any(Number) }]);
     expect(await answers(role.client.processBatch(batchOf(bundle), silent))).toHaveLength(2);
     expect(bundle.reads).toBe(1);
   });
 
   test("in quarantine has a process of its own, which ends with it and leaves the shared one alone", async () => {
-    const bundle = held(processorBundle(`globalThis.seen = (globalThis.seen ?? 0) + 1; if (input.loop) for (;;); yield { kind: "checkpoint", version: "1", offset: 1, state: seen, emits: [], backgroundCount: 0 }; ${settled}`));
-    const stateOf = async (more: Partial<BatchInvocation> = {}) => (await answers(role.client.processBatch(batchOf(bundle, {}, more), silent)))[0];
+    const bundle = held(
+      processorBundle(
+        `globalThis.seen = (globalThis.seen ?? 0) + 1; if (input.loop) for (;;); yield { kind: "checkpoint", version: "1", offset: 1, state: seen, emits: [], backgroundCount: 0 }; ${settled}`,
+      ),
+    );
+    const stateOf = async (more: Partial<BatchInvocation> = {}) =>
+      (await answers(role.client.processBatch(batchOf(bundle, {}, more), silent)))[0];
     expect(await stateOf()).toMatchObject({ state: 1 });
     expect(await stateOf({ quarantine: true })).toMatchObject({ state: 1 });
     const alone = role.pids.at(-1)!;
     await eventually(() => expect(() => process.kill(alone, 0)).toThrow());
-    await expect(answers(role.client.processBatch(batchOf(bundle, { loop: true }, { quarantine: true }), silent))).rejects.toMatchObject({ code: "ISOLATE_CPU" });
+    await expect(
+      answers(role.client.processBatch(batchOf(bundle, { loop: true }, { quarantine: true }), silent)),
+    ).rejects.toMatchObject({ code: "ISOLATE_CPU" });
     expect(await stateOf()).toMatchObject({ state: 2 });
   });
 
@@ -161,12 +229,16 @@ describe("an invocation", () => {
     let givenUp: unknown;
     const host: IsolateHost = {
       hostCall: (_call, signal) => {
-        signal.addEventListener("abort", () => (givenUp = signal.reason));
+        signal.addEventListener("abort", () => {
+          givenUp = signal.reason;
+        });
         setTimeout(() => abort.abort());
         return new Promise(() => {});
       },
     };
-    await expect(answers(role.client.processBatch(batchOf(bundle, {}, { signal: abort.signal }), host))).rejects.toMatchObject({ code: "CANCELLED" });
+    await expect(answers(role.client.processBatch(batchOf(bundle, {}, { signal: abort.signal }), host))).rejects.toMatchObject({
+      code: "CANCELLED",
+    });
     expect(givenUp).toMatchObject({ code: "CANCELLED" });
   });
 
@@ -177,13 +249,21 @@ describe("an invocation", () => {
     ["no settled", checkpoint],
     ["nothing", ""],
   ])("that answers %s is ISOLATE_OUTPUT", async (_what, body) => {
-    await expect(answers(role.client.processBatch(batchOf(held(processorBundle(body))), silent))).rejects.toMatchObject({ code: "ISOLATE_OUTPUT" });
+    await expect(answers(role.client.processBatch(batchOf(held(processorBundle(body))), silent))).rejects.toMatchObject({
+      code: "ISOLATE_OUTPUT",
+    });
   });
 
   test("sees nothing of a failure of the platform that carries no code", async () => {
-    const bundle = held(processorBundle(`try { await itx().hostCall("m", [], "/") } catch (error) { yield { kind: "checkpoint", version: "1", offset: 1, state: [error.code, error.message], emits: [], backgroundCount: 0 }; } ${settled}`));
+    const bundle = held(
+      processorBundle(
+        `try { await itx().hostCall("m", [], "/") } catch (error) { yield { kind: "checkpoint", version: "1", offset: 1, state: [error.code, error.message], emits: [], backgroundCount: 0 }; } ${settled}`,
+      ),
+    );
     const host: IsolateHost = { hostCall: async () => Promise.reject(new Error("password=hunter2 at /srv/x.ts")) };
-    expect((await answers(role.client.processBatch(batchOf(bundle), host)))[0]).toMatchObject({ state: ["INTERNAL", "m failed for a reason of the platform."] });
+    expect((await answers(role.client.processBatch(batchOf(bundle), host)))[0]).toMatchObject({
+      state: ["INTERNAL", "m failed for a reason of the platform."],
+    });
   });
 });
 
@@ -209,13 +289,31 @@ describe("an HTTP request", () => {
 
   test("reaches the project's fetch as it was sent, and bodies stream both ways", async () => {
     const upload = new Readable({ read() {} });
-    const sent: ProjectRequest = { method: "POST", url: "https://shop.example/echo?a=1", headers: [["authorization", "Bearer user"], ["x-iterate-invocation", "forged"], ["x-iterate-operation", "describe"], ["connection", "close"]], body: upload };
+    const sent: ProjectRequest = {
+      method: "POST",
+      url: "https://shop.example/echo?a=1",
+      headers: [
+        ["authorization", "Bearer user"],
+        ["x-iterate-invocation", "forged"],
+        ["x-iterate-operation", "describe"],
+        ["connection", "close"],
+      ],
+      body: upload,
+    };
     const pending = role.client.fetch(invocationOf(page), sent, silent);
     upload.push("first ");
     const response = await pending;
     expect(response.status).toBe(201);
-    expect(Object.fromEntries(response.headers)).toMatchObject({ "x-method": "POST", "x-url": "https://shop.example/echo?a=1", "x-auth": "Bearer user", "x-internal": "" });
-    expect(response.headers.filter(([name]) => name === "set-cookie")).toEqual([["set-cookie", "a=1"], ["set-cookie", "b=2"]]);
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "x-method": "POST",
+      "x-url": "https://shop.example/echo?a=1",
+      "x-auth": "Bearer user",
+      "x-internal": "",
+    });
+    expect(response.headers.filter(([name]) => name === "set-cookie")).toEqual([
+      ["set-cookie", "a=1"],
+      ["set-cookie", "b=2"],
+    ]);
     expect(response.headers.map(([name]) => name)).not.toContain("x-iterate-outcome");
     const [first] = (await once(response.body, "data")) as [Buffer];
     expect(String(first)).toBe("first ");
@@ -226,11 +324,18 @@ describe("an HTTP request", () => {
   });
 
   test("that the code fails is the code's failure, with records and stack", async () => {
-    await expect(fetchPage("/throw")).rejects.toMatchObject({ code: "FORBIDDEN", message: "no page today", data: { killed: false, stack: expect.stringContaining("main.js:") } });
-    await expect(fetchPage("/text")).rejects.toMatchObject({ code: "CODE_FAILED", message: "TypeError: fetch did not return a Response." });
+    await expect(fetchPage("/throw")).rejects.toMatchObject({
+      code: "FORBIDDEN",
+      message: "no page today",
+      data: { killed: false, stack: expect.stringContaining("main.js:") },
+    });
+    await expect(fetchPage("/text")).rejects.toMatchObject({
+      code: "CODE_FAILED",
+      message: "TypeError: fetch did not return a Response.",
+    });
     const logs: unknown[] = [];
     const response = await fetchPage("/log", { ...silent, log: (record) => logs.push(record) });
-    await response.body.resume();
+    response.body.resume();
     await response.done;
     expect(response.status).toBe(204);
     expect(logs).toMatchObject([{ level: "info", message: "from the page" }]);
@@ -278,7 +383,10 @@ test("no other service and no person may call", async () => {
   const client = createClient(IsolateServiceClient, role.grpcUrl, { trust, audience: "runner-isolate" });
   await expect(answers(client.invoke().responses)).rejects.toMatchObject({ code: "FORBIDDEN" });
   client.close();
-  const asPerson = createClient(IsolateServiceClient, role.grpcUrl, { trust: await role.trustOf("runner"), audience: "runner-isolate" });
+  const asPerson = createClient(IsolateServiceClient, role.grpcUrl, {
+    trust: await role.trustOf("runner"),
+    audience: "runner-isolate",
+  });
   await expect(answers(asPerson.ensure({ principal: "usr_1" }).responses)).rejects.toMatchObject({ code: "FORBIDDEN" });
   asPerson.close();
 });

@@ -1,5 +1,12 @@
 /** `IsolateService` at the gRPC edge: decodes steps, drives the pool and one invocation, encodes steps. No policy of its own. */
-import type { EnsureRequest, EnsureResponse, InvokeRequest, InvokeResponse, InvokeStart, IsolateServiceService } from "@iterate-platform/proto/iterate/runner/v1/isolate";
+import type {
+  EnsureRequest,
+  EnsureResponse,
+  InvokeRequest,
+  InvokeResponse,
+  InvokeStart,
+  IsolateServiceService,
+} from "@iterate-platform/proto/iterate/runner/v1/isolate";
 import type { CallContext, Handlers, MethodRules } from "@iterate-platform/service/grpc-server";
 import { fromStatus, toStatus } from "@iterate-platform/service/status";
 import { CodedError, codedError, isCodedError } from "iterate/lib";
@@ -33,7 +40,10 @@ export function isolateServiceHandlers(parts: IsolateServiceParts): Handlers<Def
   return { ensure: (requests) => ensure(parts, requests), invoke: (requests, call) => invoke(parts, requests, call) };
 }
 
-async function* ensure({ pool, limits }: IsolateServiceParts, requests: AsyncIterable<EnsureRequest>): AsyncIterable<EnsureResponse> {
+async function* ensure(
+  { pool, limits }: IsolateServiceParts,
+  requests: AsyncIterable<EnsureRequest>,
+): AsyncIterable<EnsureResponse> {
   const startedAt = performance.now();
   const steps = requests[Symbol.asyncIterator]();
   const first = (await steps.next()).value as EnsureRequest | undefined;
@@ -51,12 +61,17 @@ async function* ensure({ pool, limits }: IsolateServiceParts, requests: AsyncIte
 /** What is queued for a runner that reads slowly before the code is slowed too. */
 const outboxBytes = 1024 * 1024;
 
-async function* invoke(parts: IsolateServiceParts, requests: AsyncIterable<InvokeRequest>, call: CallContext): AsyncIterable<InvokeResponse> {
+async function* invoke(
+  parts: IsolateServiceParts,
+  requests: AsyncIterable<InvokeRequest>,
+  call: CallContext,
+): AsyncIterable<InvokeResponse> {
   const steps = requests[Symbol.asyncIterator]();
   const first = (await steps.next()).value as InvokeRequest | undefined;
   if (first?.step?.$case !== "start") throw codedError("INVALID_INPUT", "The first step of Invoke is its start.");
   const start = first.step.value;
-  if (start.bundle === undefined || start.call === undefined) throw codedError("INVALID_INPUT", "The start of an invocation names a bundle and a call.");
+  if (start.bundle === undefined || start.call === undefined)
+    throw codedError("INVALID_INPUT", "The start of an invocation names a bundle and a call.");
   assertBundleRef(start.bundle);
   const outbox = new Outbox<InvokeResponse>(outboxBytes);
   void runToEnd(parts, start, steps, call.signal, outbox);
@@ -64,7 +79,13 @@ async function* invoke(parts: IsolateServiceParts, requests: AsyncIterable<Invok
 }
 
 /** Never rejects: whatever happens is the invocation's end. */
-async function runToEnd({ pool, limits, exchanges }: IsolateServiceParts, start: InvokeStart, steps: AsyncIterator<InvokeRequest>, signal: AbortSignal, outbox: Outbox<InvokeResponse>): Promise<void> {
+async function runToEnd(
+  { pool, limits, exchanges }: IsolateServiceParts,
+  start: InvokeStart,
+  steps: AsyncIterator<InvokeRequest>,
+  signal: AbortSignal,
+  outbox: Outbox<InvokeResponse>,
+): Promise<void> {
   const startedAt = performance.now();
   const send = (step: NonNullable<InvokeResponse["step"]>, bytes = 256) => outbox.push({ step }, bytes);
   let failure: ProjectFailure | undefined;
@@ -89,11 +110,21 @@ async function runToEnd({ pool, limits, exchanges }: IsolateServiceParts, start:
   }
   const durationMs = Math.round(performance.now() - startedAt);
   const error = failure === undefined ? undefined : toStatus(failure.error);
-  void send({ $case: "end", value: { ...(error === undefined ? {} : { error }), stack: failure?.stack ?? "", killed, durationMs } });
+  void send({
+    $case: "end",
+    value: { ...(error === undefined ? {} : { error }), stack: failure?.stack ?? "", killed, durationMs },
+  });
   outbox.close();
 }
 
-async function run(start: InvokeStart, isolate: Isolate, invocation: Invocation, exchanges: Map<string, Exchange>, send: (step: NonNullable<InvokeResponse["step"]>) => Promise<void>, frameBytes: number): Promise<ProjectFailure | undefined> {
+async function run(
+  start: InvokeStart,
+  isolate: Isolate,
+  invocation: Invocation,
+  exchanges: Map<string, Exchange>,
+  send: (step: NonNullable<InvokeResponse["step"]>) => Promise<void>,
+  frameBytes: number,
+): Promise<ProjectFailure | undefined> {
   const surroundings: Surroundings = { contextPath: start.contextPath, callerPath: start.callerPath };
   const call = start.call!;
   switch (call.$case) {
@@ -101,7 +132,12 @@ async function run(start: InvokeStart, isolate: Isolate, invocation: Invocation,
       return runFrames(isolate, invocation, { operation: "describe", surroundings }, frameBytes);
     case "processBatch": {
       const { module, className, input } = call.value;
-      return runFrames(isolate, invocation, { operation: "process-batch", surroundings, module, className, body: input }, frameBytes);
+      return runFrames(
+        isolate,
+        invocation,
+        { operation: "process-batch", surroundings, module, className, body: input },
+        frameBytes,
+      );
     }
     case "fetch": {
       const exchange = new Exchange(isolate, invocation, surroundings);
@@ -118,10 +154,12 @@ async function run(start: InvokeStart, isolate: Isolate, invocation: Invocation,
 
 function sinkTo(send: (step: NonNullable<InvokeResponse["step"]>, bytes?: number) => Promise<void>): InvocationSink {
   return {
-    log: ({ level, message, atUs }) => void send({ $case: "log", value: { level, message, atUs: BigInt(atUs) } }, message.length + 64),
+    log: ({ level, message, atUs }) =>
+      void send({ $case: "log", value: { level, message, atUs: BigInt(atUs) } }, message.length + 64),
     frame: (bytes) => send({ $case: "frame", value: Buffer.from(bytes) }, bytes.byteLength),
     // Not waited for: a session awaits at most `hostCallsInFlight` replies before it is read no further.
-    hostCall: ({ callId, method, path, args }: HostCall) => void send({ $case: "hostCall", value: { callId: BigInt(callId), method, path, args: Buffer.from(args) } }, args.byteLength),
+    hostCall: ({ callId, method, path, args }: HostCall) =>
+      void send({ $case: "hostCall", value: { callId: BigInt(callId), method, path, args: Buffer.from(args) } }, args.byteLength),
   };
 }
 
@@ -141,10 +179,13 @@ async function passReplies(steps: AsyncIterator<InvokeRequest>, invocation: Invo
 }
 
 function failureBody(status: Parameters<typeof fromStatus>[0] | undefined): { code: string; message: string; data: unknown } {
-  const { code, message, data } = status === undefined ? codedError("INTERNAL", "The platform answered a host call with nothing.") : fromStatus(status, "runner");
+  const { code, message, data } =
+    status === undefined ? codedError("INTERNAL", "The platform answered a host call with nothing.") : fromStatus(status, "runner");
   return { code, message, data };
 }
 
 function internal(thrown: unknown): CodedError {
-  return new CodedError("INTERNAL", `The supervisor failed: ${thrown instanceof Error ? thrown.message : String(thrown)}`, { cause: thrown });
+  return new CodedError("INTERNAL", `The supervisor failed: ${thrown instanceof Error ? thrown.message : String(thrown)}`, {
+    cause: thrown,
+  });
 }

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { eventually } from "@iterate-platform/testing";
-import { bundleOf, echo, processorBundle, run, startIsolate } from "./fixture.js";
+import { bundleOf, echo, processorBundle, run, startIsolate } from "./isolate.fixture.js";
 import type { Isolate } from "./isolate.js";
 import type { IsolateLimits } from "./limits.js";
 
@@ -32,21 +32,33 @@ describe("a batch", () => {
         yield { kind: "settled", reply: await itx().hostCall("append", [{ type: "x" }], "/a/b") };`),
     );
     const outcome = await run(isolate, { input: { word: "hi" } });
-    expect(outcome.frames).toEqual([{ kind: "checkpoint", word: "hi" }, { kind: "settled", reply: [{ type: "x" }] }]);
-    expect(outcome.logs.map(({ level, message }) => [level, message])).toEqual([["info", "got hi { deep: [ 1 ] }"], ["error", "bad"]]);
+    expect(outcome.frames).toEqual([
+      { kind: "checkpoint", word: "hi" },
+      { kind: "settled", reply: [{ type: "x" }] },
+    ]);
+    expect(outcome.logs.map(({ level, message }) => [level, message])).toEqual([
+      ["info", "got hi { deep: [ 1 ] }"],
+      ["error", "bad"],
+    ]);
     expect(outcome.hostCalls).toMatchObject([{ callId: 1, method: "append", path: "/a/b" }]);
   });
 
   test("with background work goes on only when the platform says that the checkpoint is kept", async () => {
-    const isolate = await isolateOf(processorBundle(`yield { backgroundCount: 1 }; await itx().hostCall("work", [], "/"); yield 2;`));
+    const isolate = await isolateOf(
+      processorBundle(`yield { backgroundCount: 1 }; await itx().hostCall("work", [], "/"); yield 2;`),
+    );
     const seen: unknown[] = [];
-    const outcome = await run(isolate, { onHostCall: (call, invocation) => (seen.push(call.method), invocation.reply(echo(call))) });
+    const outcome = await run(isolate, {
+      onHostCall: (call, invocation) => (seen.push(call.method), invocation.reply(echo(call))),
+    });
     expect(outcome.frames).toEqual([{ backgroundCount: 1 }, 2]);
     expect(seen).toEqual(["batch.proceed", "work"]);
   });
 
   test("keeps concurrent invocations' records and contexts apart", async () => {
-    const isolate = await isolateOf(processorBundle(`for (let i = 0; i < 20; i++) { console.log(input.name); await itx().hostCall("tick", [], "/"); } yield 1;`));
+    const isolate = await isolateOf(
+      processorBundle(`for (let i = 0; i < 20; i++) { console.log(input.name); await itx().hostCall("tick", [], "/"); } yield 1;`),
+    );
     const outcomes = await Promise.all(["a", "b", "c"].map((name) => run(isolate, { input: { name } })));
     expect(outcomes.map(({ logs }) => [...new Set(logs.map(({ message }) => message))])).toEqual([["a"], ["b"], ["c"]]);
     expect(outcomes.map(({ logs }) => logs.length)).toEqual([20, 20, 20]);
@@ -54,10 +66,13 @@ describe("a batch", () => {
 
   test.each([
     ["throw new TypeError('boom')", "TypeError: boom"],
-    ["throw 'text'", 'The code threw something that is no Error: text'],
+    ["throw 'text'", "The code threw something that is no Error: text"],
     ["throw null", "The code threw something that is no Error: null"],
     ["throw { a: 1 }", 'The code threw something that is no Error: {"a":1}'],
-    ["throw Object.defineProperty(new Error('x'), 'message', { get() { throw 1 } })", "The code threw something that cannot be read."],
+    [
+      "throw Object.defineProperty(new Error('x'), 'message', { get() { throw 1 } })",
+      "The code threw something that cannot be read.",
+    ],
     ["throw new Proxy({}, { get() { throw 1 }, getPrototypeOf() { throw 1 } })", "The code threw something that cannot be read."],
     ["await Promise.reject(undefined)", "The code threw something that is no Error: undefined"],
   ])("that does `%s` is CODE_FAILED with a readable message", async (body, message) => {
@@ -66,7 +81,11 @@ describe("a batch", () => {
   });
 
   test("that throws has its stack in the project's module names, and the harness in none of it", async () => {
-    const isolate = await isolateOf(bundleOf(`import { fail } from "./lib/fail.js"; export class P { async *processEventBatch() { fail(); } }`, { "lib/fail.js": "export function fail() { throw new Error('x') }" }));
+    const isolate = await isolateOf(
+      bundleOf(`import { fail } from "./lib/fail.js"; export class P { async *processEventBatch() { fail(); } }`, {
+        "lib/fail.js": "export function fail() { throw new Error('x') }",
+      }),
+    );
     const stack = (await run(isolate)).failure?.stack ?? "";
     expect(stack).toContain("at fail (lib/fail.js:1:");
     expect(stack).toContain("main.js:1:");
@@ -77,7 +96,10 @@ describe("a batch", () => {
     const isolate = await isolateOf(bundleOf("export class Other {}; export const P = class {};"));
     expect((await run(isolate)).failure?.error).toMatchObject({ code: "NOT_A_METHOD" });
     const without = await isolateOf(bundleOf("export const x = 1;"));
-    expect((await run(without)).failure?.error).toMatchObject({ code: "NOT_FOUND", message: "The bundle exports no class P from main.js." });
+    expect((await run(without)).failure?.error).toMatchObject({
+      code: "NOT_FOUND",
+      message: "The bundle exports no class P from main.js.",
+    });
   });
 });
 
@@ -95,7 +117,10 @@ describe("code that holds the processor", () => {
   });
 
   test("ends its process's other invocations as ISOLATE_LOST and leaves other bundles alone", async () => {
-    const [looping, healthy] = await Promise.all([isolateOf(processorBundle("if (input.loop) for (;;); await new Promise(() => {});"), quick), isolateOf(processorBundle("yield 1;"))]);
+    const [looping, healthy] = await Promise.all([
+      isolateOf(processorBundle("if (input.loop) for (;;); await new Promise(() => {});"), quick),
+      isolateOf(processorBundle("yield 1;")),
+    ]);
     const waiting = run(looping, { limits: quick });
     const guilty = run(looping, { limits: quick, input: { loop: true } });
     let answered = 0;
@@ -114,24 +139,36 @@ describe("code that holds the processor", () => {
 
   test("while it loads is ended by the start deadline", async () => {
     const startedAt = performance.now();
-    await expect(startIsolate(bundleOf("for (;;);"), { startDeadlineMs: 500 })).rejects.toMatchObject({ code: "ISOLATE_START", message: expect.stringContaining("within 500 ms") });
+    await expect(startIsolate(bundleOf("for (;;);"), { startDeadlineMs: 500 })).rejects.toMatchObject({
+      code: "ISOLATE_START",
+      message: expect.stringContaining("within 500 ms"),
+    });
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 });
 
 describe("code that does not settle", () => {
-  test.each(["await itx().hostCall('m', [], '/')", "await new Promise((resolve) => setTimeout(resolve, 60_000))"])("but waits (%s) is told ISOLATE_DEADLINE, and its process is kept", async (wait) => {
-    const isolate = await isolateOf(processorBundle(`if (input.wait) ${wait}; yield 1;`));
-    const outcome = await run(isolate, { deadlineMs: 150, input: { wait: true }, onHostCall: () => undefined });
-    expect(outcome.error).toMatchObject({ code: "ISOLATE_DEADLINE", message: expect.stringContaining("150 ms") });
-    expect((await run(isolate)).frames).toEqual([1]);
-  });
+  test.each(["await itx().hostCall('m', [], '/')", "await new Promise((resolve) => setTimeout(resolve, 60_000))"])(
+    "but waits (%s) is told ISOLATE_DEADLINE, and its process is kept",
+    async (wait) => {
+      const isolate = await isolateOf(processorBundle(`if (input.wait) ${wait}; yield 1;`));
+      const outcome = await run(isolate, { deadlineMs: 150, input: { wait: true }, onHostCall: () => undefined });
+      expect(outcome.error).toMatchObject({ code: "ISOLATE_DEADLINE", message: expect.stringContaining("150 ms") });
+      expect((await run(isolate)).frames).toEqual([1]);
+    },
+  );
 
-  test.each(["", "yield 'x'.repeat(300_000);"])("because nothing could ever settle it fails at once, also after %s", async (before) => {
-    const isolate = await isolateOf(processorBundle(`${before} await new Promise(() => {});`));
-    expect((await run(isolate)).error).toMatchObject({ code: "CODE_FAILED", message: expect.stringContaining("nothing will settle") });
-    expect(isolate.isAlive).toBe(true);
-  });
+  test.each(["", "yield 'x'.repeat(300_000);"])(
+    "because nothing could ever settle it fails at once, also after %s",
+    async (before) => {
+      const isolate = await isolateOf(processorBundle(`${before} await new Promise(() => {});`));
+      expect((await run(isolate)).error).toMatchObject({
+        code: "CODE_FAILED",
+        message: expect.stringContaining("nothing will settle"),
+      });
+      expect(isolate.isAlive).toBe(true);
+    },
+  );
 });
 
 describe("code that does not load", () => {
@@ -152,7 +189,11 @@ describe("code that takes memory", () => {
     ["buffers it keeps", ended, "const all = []; for (;;) all.push(new Uint8Array(8 << 20).fill(1));"],
     // Filling it may take longer than a loop is let run.
     ["one huge array", [...ended, "ISOLATE_CPU"], "new Array(1e9).fill(0);"],
-    ["wasm memory", ended, "const memory = new WebAssembly.Memory({ initial: 1 }); for (;;) { memory.grow(256); new Uint8Array(memory.buffer).fill(1, memory.buffer.byteLength - (16 << 20)); }"],
+    [
+      "wasm memory",
+      ended,
+      "const memory = new WebAssembly.Memory({ initial: 1 }); for (;;) { memory.grow(256); new Uint8Array(memory.buffer).fill(1, memory.buffer.byteLength - (16 << 20)); }",
+    ],
   ])("as %s is refused or ended within its limits", async (_what, codes, body) => {
     const isolate = await isolateOf(processorBundle(body));
     let peak = 0;
@@ -170,15 +211,28 @@ describe("code that takes memory", () => {
 describe("code that writes too much", () => {
   test("in one frame, or in all, is ISOLATE_OUTPUT, and its process is kept", async () => {
     const limits = { frameBytes: 1_000_000, outputBytes: 3_000_000 };
-    const isolate = await isolateOf(processorBundle("if (input.none) return; do yield 'x'.repeat(input.size); while (input.flood)"), limits);
+    const isolate = await isolateOf(
+      processorBundle("if (input.none) return; do yield 'x'.repeat(input.size); while (input.flood)"),
+      limits,
+    );
     expect((await run(isolate, { limits, input: { size: 999_998 } })).frames).toHaveLength(1);
-    expect((await run(isolate, { limits, input: { size: 999_999 } })).error).toMatchObject({ code: "ISOLATE_OUTPUT", message: expect.stringContaining("1000000 bytes") });
-    expect((await run(isolate, { limits, input: { size: 400_000, flood: true } })).error).toMatchObject({ code: "ISOLATE_OUTPUT", message: expect.stringContaining("3000000 bytes") });
+    expect((await run(isolate, { limits, input: { size: 999_999 } })).error).toMatchObject({
+      code: "ISOLATE_OUTPUT",
+      message: expect.stringContaining("1000000 bytes"),
+    });
+    expect((await run(isolate, { limits, input: { size: 400_000, flood: true } })).error).toMatchObject({
+      code: "ISOLATE_OUTPUT",
+      message: expect.stringContaining("3000000 bytes"),
+    });
     expect((await run(isolate, { limits, input: { none: true } })).error).toBeUndefined();
   });
 
   test("to the console is cut with one record that says so", async () => {
-    const isolate = await isolateOf(processorBundle("for (let i = 0; i < 20_000; i++) console.log(String(i).padEnd(100)); console.log('y'.repeat(50_000)); yield 1;"));
+    const isolate = await isolateOf(
+      processorBundle(
+        "for (let i = 0; i < 20_000; i++) console.log(String(i).padEnd(100)); console.log('y'.repeat(50_000)); yield 1;",
+      ),
+    );
     const { logs, frames } = await run(isolate);
     expect(frames).toEqual([1]);
     expect(logs.reduce((sum, { message }) => sum + message.length, 0)).toBeLessThan(257 * 1024);
@@ -192,7 +246,9 @@ describe("host calls", () => {
     [3, undefined],
     [4, "QUOTA"],
   ])("%i of 3 end as %s", async (calls, code) => {
-    const isolate = await isolateOf(processorBundle("for (let i = 0; i < input.calls; i++) await itx().hostCall('m', [i], '/'); yield 1;"));
+    const isolate = await isolateOf(
+      processorBundle("for (let i = 0; i < input.calls; i++) await itx().hostCall('m', [i], '/'); yield 1;"),
+    );
     const outcome = await run(isolate, { hostCalls: 3, input: { calls } });
     expect(outcome.error?.code).toBe(code);
     expect(outcome.hostCalls).toHaveLength(3);
@@ -207,13 +263,21 @@ describe("host calls", () => {
     );
     const failed = Buffer.from(JSON.stringify({ code: "STREAM_PAUSED", message: "paused", data: { a: 1 } }));
     const outcome = await run(isolate, {
-      onHostCall: (call, invocation) => setTimeout(() => invocation.reply(call.callId === 2 ? { callId: 2, succeeded: false, body: failed } : echo(call)), 30 - 10 * call.callId),
+      onHostCall: (call, invocation) =>
+        setTimeout(
+          () => invocation.reply(call.callId === 2 ? { callId: 2, succeeded: false, body: failed } : echo(call)),
+          30 - 10 * call.callId,
+        ),
     });
     expect(outcome.frames).toEqual([[[1], [true, "STREAM_PAUSED", "paused", { a: 1 }], [3]]]);
   });
 
   test("through an itx that was kept from an earlier invocation are refused", async () => {
-    const isolate = await isolateOf(processorBundle(`if (input.keep) { globalThis.kept = itx(); await kept.hostCall("m", [], "/"); } else await kept.hostCall("stolen", [], "/"); yield 1;`));
+    const isolate = await isolateOf(
+      processorBundle(
+        `if (input.keep) { globalThis.kept = itx(); await kept.hostCall("m", [], "/"); } else await kept.hostCall("stolen", [], "/"); yield 1;`,
+      ),
+    );
     expect((await run(isolate, { input: { keep: true } })).frames).toEqual([1]);
     const thief = await run(isolate);
     expect(thief.failure?.error).toMatchObject({ code: "CODE_FAILED", data: { code: "CANCELLED" } });
@@ -252,7 +316,9 @@ describe("code that tries to leave", () => {
     const { frames, logs } = await run(isolate);
     listener.close();
     expect(connections).toBe(0);
-    expect(frames[0]).toBe(`403 EGRESS_DENIED: this project's code may not reach http://127.0.0.1:${port}; no network destination is allowed.`);
+    expect(frames[0]).toBe(
+      `403 EGRESS_DENIED: this project's code may not reach http://127.0.0.1:${port}; no network destination is allowed.`,
+    );
     expect(frames[1]).toBe(403);
     expect(frames).toHaveLength(7);
     for (const frame of frames) expect(String(frame)).not.toMatch(/connected|open|^got|^200|\d+\.\d+\.\d+\.\d+$/);
@@ -289,7 +355,10 @@ describe("code that tries to leave", () => {
     expect(proc("environ")).toBe("");
     expect(proc("limits")).toMatch(/^Max core file size +0 +0/m);
     expect(proc("limits")).toMatch(new RegExp(`^Max data size +${(540 + 384) * 2 ** 20} `, "m"));
-    const folder = join(tmpdir(), folders().find((name) => !before.has(name) && readdirSync(join(tmpdir(), name)).includes("in"))!);
+    const folder = join(
+      tmpdir(),
+      folders().find((name) => !before.has(name) && readdirSync(join(tmpdir(), name)).includes("in"))!,
+    );
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     expect(readdirSync(folder).sort()).toEqual(["egress", "host", "in"]);
     await isolate.end();

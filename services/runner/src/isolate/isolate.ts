@@ -4,7 +4,8 @@
  */
 import { randomBytes } from "node:crypto";
 import type { Server } from "node:http";
-import { CodedError, codedError, isCodedError } from "iterate/lib";
+import type { CodedError } from "iterate/lib";
+import { codedError, isCodedError } from "iterate/lib";
 import { Client, Pool, type Dispatcher } from "undici";
 import type { Bundle } from "./bundle.js";
 import { egressListener } from "./egress-listener.js";
@@ -43,7 +44,13 @@ export class Isolate {
   #looking: NodeJS.Timeout | undefined;
   #ending: Ending | undefined;
 
-  private constructor(bundle: Bundle, limits: IsolateLimits, process: WorkerdProcess, folder: ProcessFolder, open: OpenInvocations) {
+  private constructor(
+    bundle: Bundle,
+    limits: IsolateLimits,
+    process: WorkerdProcess,
+    folder: ProcessFolder,
+    open: OpenInvocations,
+  ) {
     this.bundle = bundle;
     this.#open = open;
     this.#limits = limits;
@@ -130,7 +137,12 @@ export class Isolate {
    * Sends one request of an invocation into the process. The answer is hostile. Aborted with the invocation.
    * @throws the error that the invocation ended with.
    */
-  async request(invocation: Invocation, operation: Operation, head: Surroundings & Record<string, string>, exchange: Partial<Dispatcher.RequestOptions> = {}): Promise<Dispatcher.ResponseData> {
+  async request(
+    invocation: Invocation,
+    operation: Operation,
+    head: Surroundings & Record<string, string>,
+    exchange: Partial<Dispatcher.RequestOptions> = {},
+  ): Promise<Dispatcher.ResponseData> {
     const scope = JSON.stringify({ ordinal: invocation.ordinal, logBytes: this.#limits.logBytes, ...head });
     const internal = [
       ["x-iterate-operation", operation],

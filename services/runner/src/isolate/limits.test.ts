@@ -13,5 +13,7 @@ test.each([
 });
 
 test.each([-1, 1.5, Number.NaN])("a wish for %s host calls is refused by name", (hostCalls) => {
-  expect(() => invocationLimits({ hostCalls }, isolateLimits)).toThrow(expect.objectContaining({ code: "INVALID_INPUT", message: expect.stringContaining("max_host_calls") }));
+  expect(() => invocationLimits({ hostCalls }, isolateLimits)).toThrow(
+    expect.objectContaining({ code: "INVALID_INPUT", message: expect.stringContaining("max_host_calls") }),
+  );
 });

@@ -94,6 +94,7 @@ export function invocationLimits(wish: { deadlineMs?: number; hostCalls?: number
 
 function atMost(name: string, wished: number | undefined, most: number): number {
   if (wished === undefined || wished === 0) return most;
-  if (!Number.isSafeInteger(wished) || wished < 0) throw codedError("INVALID_INPUT", `${name} is ${wished}; send a whole number ≥ 0.`);
+  if (!Number.isSafeInteger(wished) || wished < 0)
+    throw codedError("INVALID_INPUT", `${name} is ${wished}; send a whole number ≥ 0.`);
   return Math.min(wished, most);
 }

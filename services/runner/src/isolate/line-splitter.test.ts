@@ -6,17 +6,21 @@ const push = (splitter: LineSplitter, text: string) => splitter.push(Buffer.from
 
 test("lines come out whole, however the bytes were cut", () => {
   fc.assert(
-    fc.property(fc.array(fc.string({ unit: fc.constantFrom("a", "b", "é"), maxLength: 10 })), fc.array(fc.nat(20)), (lines, cuts) => {
-      const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(""));
-      const splitter = new LineSplitter(1_000);
-      const seen: string[] = [];
-      let from = 0;
-      for (const cut of [...cuts, bytes.length]) {
-        seen.push(...splitter.push(bytes.subarray(from, from + cut)).map(String));
-        from += cut;
-      }
-      expect(seen).toEqual(lines);
-    }),
+    fc.property(
+      fc.array(fc.string({ unit: fc.constantFrom("a", "b", "é"), maxLength: 10 })),
+      fc.array(fc.nat(20)),
+      (lines, cuts) => {
+        const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(""));
+        const splitter = new LineSplitter(1_000);
+        const seen: string[] = [];
+        let from = 0;
+        for (const cut of [...cuts, bytes.length]) {
+          seen.push(...splitter.push(bytes.subarray(from, from + cut)).map(String));
+          from += cut;
+        }
+        expect(seen).toEqual(lines);
+      },
+    ),
   );
 });
 

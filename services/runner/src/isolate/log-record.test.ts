@@ -10,11 +10,18 @@ test.each([
   ["w", "warn"],
   ["e", "error"],
 ])("a tagged line of mark %s is a record of level %s and of its invocation", (mark, level) => {
-  expect(parseOutputLine(line(`\u001e7${mark}\u001fhello\nworld`), nowUs)).toEqual({ kind: "record", ordinal: 7, record: { level, message: "hello\nworld", atUs: nowUs } });
+  expect(parseOutputLine(line(`\u001e7${mark}\u001fhello\nworld`), nowUs)).toEqual({
+    kind: "record",
+    ordinal: 7,
+    record: { level, message: "hello\nworld", atUs: nowUs },
+  });
 });
 
 test("a line without a tag is a record of nobody", () => {
-  expect(parseOutputLine(line("x", "error"), nowUs)).toEqual({ kind: "record", record: { level: "error", message: "x", atUs: nowUs } });
+  expect(parseOutputLine(line("x", "error"), nowUs)).toEqual({
+    kind: "record",
+    record: { level: "error", message: "x", atUs: nowUs },
+  });
 });
 
 test("the end mark is no record", () => {

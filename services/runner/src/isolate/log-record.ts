@@ -34,7 +34,8 @@ export function parseOutputLine(line: string, nowUs: number): OutputLine | undef
   if (drained !== null) return { kind: "drained", ordinal: Number(drained[1]) };
   const atUs = timeUs(raw.timestamp, nowUs);
   const mark = recordMark.exec(raw.message);
-  if (mark === null) return { kind: "record", record: { level: runtimeLevels[String(raw.level)] ?? "info", message: raw.message, atUs } };
+  if (mark === null)
+    return { kind: "record", record: { level: runtimeLevels[String(raw.level)] ?? "info", message: raw.message, atUs } };
   const message = raw.message.slice(mark[0].length);
   return { kind: "record", ordinal: Number(mark[1]), record: { level: levels[mark[2]!]!, message, atUs } };
 }
@@ -72,7 +73,11 @@ export class LogBudget {
     this.#usedBytes += Buffer.byteLength(message);
     if (this.#usedBytes <= this.#limits.logBytes) return { ...record, message };
     this.#isSpent = true;
-    return { level: "warn", atUs: record.atUs, message: `truncated: this invocation logged more than ${this.#limits.logBytes} bytes; the rest is dropped` };
+    return {
+      level: "warn",
+      atUs: record.atUs,
+      message: `truncated: this invocation logged more than ${this.#limits.logBytes} bytes; the rest is dropped`,
+    };
   }
 }
 

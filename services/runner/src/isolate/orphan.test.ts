@@ -16,7 +16,9 @@ function hasEnded(pid: number): boolean {
 
 test("an isolate dies with a supervisor that is killed, even while its code loops", async () => {
   const script = fileURLToPath(new URL("./orphan.fixture.ts", import.meta.url));
-  const supervisor = spawn(process.execPath, ["--conditions=iterate-source", "--import", "tsx", script], { stdio: ["ignore", "pipe", "inherit"] });
+  const supervisor = spawn(process.execPath, ["--conditions=iterate-source", "--import", "tsx", script], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const [line] = (await once(supervisor.stdout, "data")) as [Buffer];
   const pid = Number(line.toString());
   expect(hasEnded(pid)).toBe(false);

@@ -15,14 +15,17 @@ export interface IsolatePrograms {
  */
 export function isolatePrograms(platform: NodeJS.Platform = process.platform, path = process.env["PATH"] ?? ""): IsolatePrograms {
   if (platform !== "linux" || !existsSync("/proc/self/stat")) {
-    throw new Error(`Isolates need Linux with /proc mounted; this is ${platform}. Run runner-isolate in a container or on a Linux machine.`);
+    throw new Error(
+      `Isolates need Linux with /proc mounted; this is ${platform}. Run runner-isolate in a container or on a Linux machine.`,
+    );
   }
   return { workerd: workerdBinary(), prlimit: program("prlimit", path), setpriv: program("setpriv", path) };
 }
 
 function program(name: string, path: string): string {
   const found = [...path.split(delimiter), "/usr/bin", "/bin"].map((folder) => join(folder, name)).find(isExecutable);
-  if (found === undefined) throw new Error(`Isolates need the program ${name}, part of util-linux, and it is in no folder of PATH. Install util-linux.`);
+  if (found === undefined)
+    throw new Error(`Isolates need the program ${name}, part of util-linux, and it is in no folder of PATH. Install util-linux.`);
   return found;
 }
 

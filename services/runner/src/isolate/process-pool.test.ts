@@ -3,9 +3,22 @@ import type { Bundle } from "./bundle.js";
 import type { Ending } from "./ending.js";
 import { ProcessPool, type PooledIsolate, type PoolLimits } from "./process-pool.js";
 
-const limits: PoolLimits = { processes: 2, memoryBytes: 2 ** 40, bundleStoreBytes: 1_000, starts: 2, idleMs: 1_000, invocationsPerProcess: 2, waiting: 4, waitMs: 200 };
+const limits: PoolLimits = {
+  processes: 2,
+  memoryBytes: 2 ** 40,
+  bundleStoreBytes: 1_000,
+  starts: 2,
+  idleMs: 1_000,
+  invocationsPerProcess: 2,
+  waiting: 4,
+  waitMs: 200,
+};
 const ref = (digest: string, owner = "prj_a") => ({ owner, digest });
-const bundle = (digest: string, owner?: string, bytes = 10): Bundle => ({ ...ref(digest, owner), modules: [{ name: "m.js", kind: "esModule", data: Buffer.alloc(bytes) }], entryModules: ["m.js"] });
+const bundle = (digest: string, owner?: string, bytes = 10): Bundle => ({
+  ...ref(digest, owner),
+  modules: [{ name: "m.js", kind: "esModule", data: Buffer.alloc(bytes) }],
+  entryModules: ["m.js"],
+});
 
 class FakeIsolate implements PooledIsolate {
   inFlight = 0;

@@ -120,7 +120,10 @@ export class ProcessPool<I extends PooledIsolate> {
   async acquire(ref: BundleRef, { quarantine, signal }: { quarantine: boolean; signal?: AbortSignal }): Promise<Lease<I>> {
     this.#assertTenant(ref.owner);
     const bundle = this.#bundles.get(ref);
-    if (bundle === undefined) throw codedError("NOT_FOUND", `The modules of bundle ${ref.digest} are not here; send them with Ensure.`, { missing: "bundle" });
+    if (bundle === undefined)
+      throw codedError("NOT_FOUND", `The modules of bundle ${ref.digest} are not here; send them with Ensure.`, {
+        missing: "bundle",
+      });
     this.#tenant ??= ref.owner;
     this.#usedAtMs = this.#options.nowMs();
     return quarantine ? this.#acquireAlone(bundle, signal) : this.#acquireShared(bundle, signal);
@@ -213,15 +216,24 @@ export class ProcessPool<I extends PooledIsolate> {
   /** True when one more process fits, after ending the least recently used idle ones if need be. */
   #makeRoom(): boolean {
     for (;;) {
-      if (this.size === 0 || (this.size < this.#options.limits.processes && this.#takenBytes() + startingBytes <= this.#options.limits.memoryBytes)) return true;
-      const idle = [...this.#slots].filter(([, slot]) => slot.leases === 0 && slot.isolate !== undefined).sort(([, a], [, b]) => a.usedAtMs - b.usedAtMs)[0];
+      if (
+        this.size === 0 ||
+        (this.size < this.#options.limits.processes && this.#takenBytes() + startingBytes <= this.#options.limits.memoryBytes)
+      )
+        return true;
+      const idle = [...this.#slots]
+        .filter(([, slot]) => slot.leases === 0 && slot.isolate !== undefined)
+        .sort(([, a], [, b]) => a.usedAtMs - b.usedAtMs)[0];
       if (idle === undefined) return false;
       this.#end(...idle);
     }
   }
 
   #takenBytes(): number {
-    const warm = [...this.#slots.values()].reduce((sum, { isolate }) => sum + Math.max(startingBytes, isolate?.residentBytes ?? 0), 0);
+    const warm = [...this.#slots.values()].reduce(
+      (sum, { isolate }) => sum + Math.max(startingBytes, isolate?.residentBytes ?? 0),
+      0,
+    );
     return warm + this.#quarantined.size * startingBytes;
   }
 
@@ -233,12 +245,17 @@ export class ProcessPool<I extends PooledIsolate> {
 
   #end(key: string, slot: Slot<I>): void {
     this.#slots.delete(key);
-    void slot.started.then((isolate) => isolate.end(), () => undefined);
+    void slot.started.then(
+      (isolate) => isolate.end(),
+      () => undefined,
+    );
   }
 
   #assertTenant(owner: string): void {
     if (this.#options.tenancy === "project" && this.#tenant !== undefined && this.#tenant !== owner) {
-      throw codedError("UNAVAILABLE", "This isolate pod serves another project; place the bundle on another pod.", { tenant: "other" });
+      throw codedError("UNAVAILABLE", "This isolate pod serves another project; place the bundle on another pod.", {
+        tenant: "other",
+      });
     }
   }
 

@@ -17,13 +17,24 @@ const stackBytes = 8 * 1024;
 const dataBytes = 16 * 1024;
 
 /** What the platform alone may say of an invocation, a credential or a build. */
-const verdicts = new Set<ErrorCode>(["QUOTA", "EGRESS_DENIED", "CANCELLED", "UNAUTHENTICATED", "INVALID_CREDENTIALS", "INVALID_SIGNATURE", "BUILD_FAILED"]);
+const verdicts = new Set<ErrorCode>([
+  "QUOTA",
+  "EGRESS_DENIED",
+  "CANCELLED",
+  "UNAUTHENTICATED",
+  "INVALID_CREDENTIALS",
+  "INVALID_SIGNATURE",
+  "BUILD_FAILED",
+]);
 
 /** A code that is the project's to throw keeps its meaning; any other becomes CODE_FAILED with the claim in `data.code`. */
 export function projectFailure(json: Uint8Array): ProjectFailure {
   const claim = parse(json);
   const claimed = typeof claim["code"] === "string" ? cutText(claim["code"], 100) : undefined;
-  const message = typeof claim["message"] === "string" ? cutText(toProjectNames(claim["message"]), messageBytes) : "The code failed and did not say how.";
+  const message =
+    typeof claim["message"] === "string"
+      ? cutText(toProjectNames(claim["message"]), messageBytes)
+      : "The code failed and did not say how.";
   const stack = typeof claim["stack"] === "string" ? cutText(toProjectStack(claim["stack"]), stackBytes) : "";
   const own = claimed !== undefined && isTheProjects(claimed) ? claimed : undefined;
   const data = { ...dataOf(claim["data"]), ...(claimed === undefined || own !== undefined ? {} : { code: claimed }) };

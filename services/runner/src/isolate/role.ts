@@ -35,13 +35,24 @@ export interface IsolateRole {
 }
 
 /** Adds the service to `grpc`, which the caller starts. */
-export function isolateRole({ grpc, httpListen, trust, log, limits, pool, tenancy, programs, onStart }: IsolateRoleParts): IsolateRole {
+export function isolateRole({
+  grpc,
+  httpListen,
+  trust,
+  log,
+  limits,
+  pool,
+  tenancy,
+  programs,
+  onStart,
+}: IsolateRoleParts): IsolateRole {
   const start = async (bundle: Bundle) => {
     const startedAt = performance.now();
     const isolate = await Isolate.start(bundle, { limits, programs });
     onStart?.(isolate, performance.now() - startedAt);
     void isolate.ended.then((ending) => {
-      if (ending.kind !== "retired") log.warn("an isolate ended", { owner: bundle.owner, digest: bundle.digest, ending: ending.kind });
+      if (ending.kind !== "retired")
+        log.warn("an isolate ended", { owner: bundle.owner, digest: bundle.digest, ending: ending.kind });
     });
     return isolate;
   };
@@ -50,6 +61,13 @@ export function isolateRole({ grpc, httpListen, trust, log, limits, pool, tenanc
   const exchanges = new Map<string, Exchange>();
   grpc.add(IsolateServiceService, isolateServiceHandlers({ pool: processes, limits, exchanges }), isolateServiceRules);
   // Bodies are streams of any length: the invocation's deadline bounds them.
-  const http = createHttpServer({ name: "runner-isolate", listen: httpListen, log, handler: exchangeHandler(trust, exchanges), maxHeaderBytes: exchangeHeaderBytes, requestTimeoutMs: 0 });
+  const http = createHttpServer({
+    name: "runner-isolate",
+    listen: httpListen,
+    log,
+    handler: exchangeHandler(trust, exchanges),
+    maxHeaderBytes: exchangeHeaderBytes,
+    requestTimeoutMs: 0,
+  });
   return { pool: processes, http };
 }

@@ -70,7 +70,11 @@ function unanswered(asked: Sample, now: Sample, limits: WatchdogLimits): Verdict
 }
 
 /** A start is a call that has not answered: `late` past the deadline with half of it burnt, or past `hangMs` in any case. */
-export function startVerdict(startedAt: number, sample: Sample, limits: Pick<IsolateLimits, "startDeadlineMs" | "hangMs">): "well" | "late" {
+export function startVerdict(
+  startedAt: number,
+  sample: Sample,
+  limits: Pick<IsolateLimits, "startDeadlineMs" | "hangMs">,
+): "well" | "late" {
   const waitedMs = sample.nowMs - startedAt;
   const burnt = waitedMs >= limits.startDeadlineMs && sample.cpuMs >= limits.startDeadlineMs / 2;
   return burnt || waitedMs >= limits.hangMs ? "late" : "well";

@@ -13,7 +13,10 @@ const input: ConfigInput = {
       { name: "lib/a.wasm", kind: "wasm", data: Buffer.from([0, 97]) },
     ],
   },
-  harness: new Map([["console.js", "1"], ["main.js", "2"]]),
+  harness: new Map([
+    ["console.js", "1"],
+    ["main.js", "2"],
+  ]),
   sockets: { inPath: "/tmp/x/in", hostPath: "/tmp/x/host", egressPath: "/tmp/x/egress" },
   token: 'to"k\\en',
   limits: { heapMiB: 64 },
@@ -22,7 +25,11 @@ const files = new Map(workerdFiles(input).map(({ name, data }) => [name, String(
 const config = files.get(configFileName)!;
 
 test("the harness is the main module and every module of the bundle is embedded by its kind", () => {
-  const modules = [...config.matchAll(/\(name = "([^"]+)", (\w+) = embed "(\w+)"\)/g)].map(([, name, kind, file]) => [name, kind, files.get(file!)]);
+  const modules = [...config.matchAll(/\(name = "([^"]+)", (\w+) = embed "(\w+)"\)/g)].map(([, name, kind, file]) => [
+    name,
+    kind,
+    files.get(file!),
+  ]);
   expect(modules[0]).toEqual(["harness/main.js", "esModule", "2"]);
   expect(modules).toContainEqual(["bundle/worker.js", "esModule", "export default 1"]);
   expect(modules).toContainEqual(["bundle/lib/a.wasm", "wasm", "\0a"]);

@@ -91,11 +91,27 @@ export class WorkerdProcess {
 
   static async #spawn({ limits, programs, onOutput }: WorkerdStart, cwd: string): Promise<WorkerdProcess> {
     const bound = [`--data=${limits.dataFloorBytes + limits.dataBudgetBytes}`, "--core=0", `--nofile=${limits.openFiles}`];
-    const command = [programs.setpriv, "--no-new-privs", "--pdeathsig", "KILL", programs.workerd, "serve", "--control-fd=3", configFileName];
-    const child = spawn(programs.prlimit, [...bound, ...command], { cwd, env: {}, detached: true, stdio: ["ignore", "pipe", "pipe", "pipe"] });
+    const command = [
+      programs.setpriv,
+      "--no-new-privs",
+      "--pdeathsig",
+      "KILL",
+      programs.workerd,
+      "serve",
+      "--control-fd=3",
+      configFileName,
+    ];
+    const child = spawn(programs.prlimit, [...bound, ...command], {
+      cwd,
+      env: {},
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe", "pipe"],
+    });
     await new Promise<void>((resolve, reject) => {
       child.once("spawn", resolve);
-      child.once("error", (error) => reject(codedError("UNAVAILABLE", `An isolate process could not be spawned: ${error.message}`)));
+      child.once("error", (error) =>
+        reject(codedError("UNAVAILABLE", `An isolate process could not be spawned: ${error.message}`)),
+      );
     });
     const spawned = new WorkerdProcess(child, child.pid!, onOutput);
     spawned.#preferForOutOfMemoryKill();
@@ -130,7 +146,8 @@ export class WorkerdProcess {
     const control = this.#child.stdio[3] as Readable;
     const look = setInterval(() => {
       const stat = this.stat;
-      if (stat !== undefined && startVerdict(startedAt, { ...stat, nowMs: performance.now() }, limits) === "late") this.end({ kind: "loop" });
+      if (stat !== undefined && startVerdict(startedAt, { ...stat, nowMs: performance.now() }, limits) === "late")
+        this.end({ kind: "loop" });
     }, limits.heartbeatMs);
     try {
       const listening = await Promise.race([listens(control), this.ended.then((ending) => ending)]);
@@ -143,7 +160,8 @@ export class WorkerdProcess {
   }
 
   #startFailure(ending: Ending, limits: IsolateLimits): string {
-    if (ending.kind === "loop") return `The modules did not finish loading within ${limits.startDeadlineMs} ms: code at module top level holds the processor.`;
+    if (ending.kind === "loop")
+      return `The modules did not finish loading within ${limits.startDeadlineMs} ms: code at module top level holds the processor.`;
     return startMessage(this.#stderr.split("\n")) ?? "The modules do not load, and the runtime did not say why.";
   }
 }

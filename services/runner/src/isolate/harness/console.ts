@@ -7,6 +7,7 @@ import { scopes } from "./scope.js";
 
 type LevelMark = "d" | "i" | "w" | "e";
 
+// eslint-disable-next-line no-console -- what the project logs leaves by the console that this module replaces
 const writeLine = console.log.bind(console);
 const recordChars = 16 * 1024;
 

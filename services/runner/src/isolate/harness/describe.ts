@@ -7,13 +7,23 @@ export async function* describeBundle(): AsyncGenerator<unknown> {
   const entryPoint = mainExport();
   if (isClass(entryPoint)) construct(entryPoint);
   yield {
-    entryPoint: entryPoint === undefined ? null : { isClass: isClass(entryPoint), hasFetch: hasMethod(entryPoint, "fetch"), hasProcessEvent: hasMethod(entryPoint, "processEvent") },
-    exports: [...entries].flatMap(([module, namespace]) => Object.entries(namespace).map(([name, value]) => describeExport(module, name, value))),
+    entryPoint:
+      entryPoint === undefined
+        ? null
+        : {
+            isClass: isClass(entryPoint),
+            hasFetch: hasMethod(entryPoint, "fetch"),
+            hasProcessEvent: hasMethod(entryPoint, "processEvent"),
+          },
+    exports: [...entries].flatMap(([module, namespace]) =>
+      Object.entries(namespace).map(([name, value]) => describeExport(module, name, value)),
+    ),
   };
 }
 
 function describeExport(module: string, name: string, value: unknown): unknown {
-  if (!isClass(value) || !hasMethod(value, "processEventBatch")) return { module, name, kind: isClass(value) ? "class" : typeof value };
+  if (!isClass(value) || !hasMethod(value, "processEventBatch"))
+    return { module, name, kind: isClass(value) ? "class" : typeof value };
   const instance = construct(value) as { describe?: () => unknown };
   return { module, name, kind: "processor", contract: instance.describe?.() };
 }

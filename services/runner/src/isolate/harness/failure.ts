@@ -13,7 +13,9 @@ const dataChars = 16_000;
 
 export function failureOf(thrown: unknown): Failure {
   try {
-    return thrown instanceof Error ? ofError(thrown) : { message: `The code threw something that is no Error: ${describe(thrown)}` };
+    return thrown instanceof Error
+      ? ofError(thrown)
+      : { message: `The code threw something that is no Error: ${describe(thrown)}` };
   } catch {
     return { message: "The code threw something that cannot be read." };
   }
@@ -22,7 +24,10 @@ export function failureOf(thrown: unknown): Failure {
 function ofError(error: Error & { code?: unknown; data?: unknown }): Failure {
   const { code, data } = error;
   return {
-    message: `${error.name === "Error" || error.name === "CodedError" ? "" : `${error.name}: `}${error.message}`.slice(0, messageChars),
+    message: `${error.name === "Error" || error.name === "CodedError" ? "" : `${error.name}: `}${error.message}`.slice(
+      0,
+      messageChars,
+    ),
     ...(typeof code === "string" ? { code: code.slice(0, 100) } : {}),
     ...(typeof error.stack === "string" ? { stack: error.stack.slice(0, stackChars) } : {}),
     ...(isSmallJson(data) ? { data } : {}),

@@ -29,7 +29,12 @@ export async function answerFrames(scope: Scope, source: AsyncGenerator<unknown>
   }
 }
 
-function piecewise(scope: Scope, source: AsyncGenerator<unknown>, first: string, firstMustBeKept: boolean): ReadableStream<Uint8Array> {
+function piecewise(
+  scope: Scope,
+  source: AsyncGenerator<unknown>,
+  first: string,
+  firstMustBeKept: boolean,
+): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let mustBeKept = firstMustBeKept;
   return new ReadableStream<Uint8Array>(
@@ -51,10 +56,15 @@ function piecewise(scope: Scope, source: AsyncGenerator<unknown>, first: string,
 /** The generator's next value, run in the invocation's scope. Never rejects. */
 async function take(scope: Scope, source: AsyncGenerator<unknown>): Promise<Taken> {
   try {
-    const { done, value } = await scopes.run(scope, () => source.next());
-    if (done === true) return last(scope, "d", "");
+    const next: IteratorResult<unknown> = await scopes.run(scope, () => source.next());
+    if (next.done === true) return last(scope, "d", "");
+    const { value } = next;
     const text = JSON.stringify(value);
-    return { text: `f${text}\n`, mustBeKept: ((value as { backgroundCount?: unknown } | null)?.backgroundCount ?? 0) !== 0, isLast: false };
+    return {
+      text: `f${text}\n`,
+      mustBeKept: ((value as { backgroundCount?: unknown } | null)?.backgroundCount ?? 0) !== 0,
+      isLast: false,
+    };
   } catch (thrown) {
     return last(scope, "e", JSON.stringify(failureOf(thrown)));
   }

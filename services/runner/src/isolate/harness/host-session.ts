@@ -5,7 +5,10 @@
  */
 
 export interface HostBinding {
-  fetch(url: string, init: { headers: Record<string, string> }): Promise<{ status: number; webSocket: HostSocket | null; text(): Promise<string> }>;
+  fetch(
+    url: string,
+    init: { headers: Record<string, string> },
+  ): Promise<{ status: number; webSocket: HostSocket | null; text(): Promise<string> }>;
 }
 
 interface HostSocket {
@@ -54,7 +57,9 @@ export class HostSession {
 
   async #open(): Promise<HostSocket> {
     if (this.#closed !== undefined) throw this.#closed;
-    const answer = await this.#host.fetch("http://host/itx", { headers: { upgrade: "websocket", "x-iterate-invocation": this.#invocation } });
+    const answer = await this.#host.fetch("http://host/itx", {
+      headers: { upgrade: "websocket", "x-iterate-invocation": this.#invocation },
+    });
     const socket = answer.webSocket;
     if (socket === null) throw failure("CANCELLED", await answer.text());
     socket.addEventListener("message", (event) => this.#settle(String(event.data)));

@@ -7,6 +7,7 @@ import "./console.js";
 import "./egress.js";
 import { describeBundle } from "./describe.js";
 import { answerFrames } from "./frames.js";
+import type { InvocationHead, WaitUntil } from "./head.js";
 import { HostSession, type HostBinding } from "./host-session.js";
 import { processBatch } from "./process-batch.js";
 import { handleFetch } from "./handle-fetch.js";
@@ -15,20 +16,6 @@ import { scopes, type Scope } from "./scope.js";
 
 interface WorkerEnv {
   readonly HOST: HostBinding;
-}
-
-/** What the supervisor sends with an invocation, in `x-iterate-scope` as base64url of JSON. */
-export interface InvocationHead {
-  readonly ordinal: number;
-  readonly contextPath: string;
-  readonly callerPath: string;
-  readonly logBytes: number;
-  readonly module?: string;
-  readonly className?: string;
-}
-
-export interface WaitUntil {
-  waitUntil(work: Promise<unknown>): void;
 }
 
 export default {

@@ -1,6 +1,6 @@
 /** Finds and constructs the classes that the project exports. */
 import { entries, mainModule } from "./entries.js";
-import type { WaitUntil } from "./main.js";
+import type { WaitUntil } from "./head.js";
 
 export type ProjectClass = new (runtime: unknown, env: unknown) => object;
 
@@ -18,7 +18,11 @@ export function mainExport(): unknown {
 
 /** A class gets no binding: what it may do, it does through `itx`. */
 export function construct(projectClass: ProjectClass, runtime: WaitUntil = { waitUntil: () => undefined }): object {
-  const context = { props: {}, waitUntil: (work: Promise<unknown>) => runtime.waitUntil(work), passThroughOnException: () => undefined };
+  const context = {
+    props: {},
+    waitUntil: (work: Promise<unknown>) => runtime.waitUntil(work),
+    passThroughOnException: () => undefined,
+  };
   return new projectClass(context, {});
 }
 

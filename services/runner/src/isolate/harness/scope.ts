@@ -21,10 +21,17 @@ export const scopes = new AsyncLocalStorage<Scope>();
 function invocation() {
   const scope = scopes.getStore();
   if (scope === undefined) {
-    throw Object.assign(new Error("There is no invocation here: itx exists only while a call runs, not at module top level."), { code: "INTERNAL", data: {} });
+    throw Object.assign(new Error("There is no invocation here: itx exists only while a call runs, not at module top level."), {
+      code: "INTERNAL",
+      data: {},
+    });
   }
   const { contextPath, callerPath, session } = scope;
-  return { contextPath, callerPath, itx: { hostCall: (method: string, args: readonly unknown[], path: string) => session.call(method, args, path) } };
+  return {
+    contextPath,
+    callerPath,
+    itx: { hostCall: (method: string, args: readonly unknown[], path: string) => session.call(method, args, path) },
+  };
 }
 
 Object.defineProperty(globalThis, Symbol.for("iterate.isolate"), { value: Object.freeze({ invocation }) });

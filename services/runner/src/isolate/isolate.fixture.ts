@@ -1,5 +1,5 @@
 /** What the tests of this folder run isolates with: small bundles, a sink that remembers, and the operations in one call. */
-import { CodedError } from "iterate/lib";
+import type { CodedError } from "iterate/lib";
 import type { Bundle } from "./bundle.js";
 import { runFrames } from "./frames.js";
 import type { HostCall, HostReply, Invocation, InvocationSink } from "./invocation.js";
@@ -13,7 +13,11 @@ let bundles = 0;
 
 /** A bundle of one module `main.js`, main and entry at once. */
 export function bundleOf(source: string, extra: Readonly<Record<string, string>> = {}): Bundle {
-  const modules = Object.entries({ "main.js": source, ...extra }).map(([name, text]) => ({ name, kind: "esModule" as const, data: Buffer.from(text) }));
+  const modules = Object.entries({ "main.js": source, ...extra }).map(([name, text]) => ({
+    name,
+    kind: "esModule" as const,
+    data: Buffer.from(text),
+  }));
   return { owner: "prj_test", digest: `d${++bundles}`, modules, mainModule: "main.js", entryModules: ["main.js"] };
 }
 
@@ -63,7 +67,11 @@ export async function run(isolate: Isolate, options: RunOptions = {}): Promise<O
     },
   };
   try {
-    invocation = isolate.open("inv_test", invocationLimits({ deadlineMs: options.deadlineMs ?? 20_000, hostCalls: options.hostCalls ?? 1_000 }, table), sink);
+    invocation = isolate.open(
+      "inv_test",
+      invocationLimits({ deadlineMs: options.deadlineMs ?? 20_000, hostCalls: options.hostCalls ?? 1_000 }, table),
+      sink,
+    );
     const failure = await runFrames(
       isolate,
       invocation,

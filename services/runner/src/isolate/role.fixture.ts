@@ -27,8 +27,14 @@ export interface TestRole {
 export async function testKeys() {
   const directory = await mkdtemp(join(tmpdir(), "iterate-keys-"));
   const keys = await generateKeys({ directory, services: ["runner", "bundler", "runner-isolate"] });
-  const trustOf = (service: string) => Trust.load({ service, keyFile: keys.keyFile(service), trustedKeysFile: keys.trustedKeysFile });
-  return { trustOf, trustedKeysFile: keys.trustedKeysFile, keyFile: keys.keyFile, remove: () => rm(directory, { recursive: true, force: true }) };
+  const trustOf = (service: string) =>
+    Trust.load({ service, keyFile: keys.keyFile(service), trustedKeysFile: keys.trustedKeysFile });
+  return {
+    trustOf,
+    trustedKeysFile: keys.trustedKeysFile,
+    keyFile: keys.keyFile,
+    remove: () => rm(directory, { recursive: true, force: true }),
+  };
 }
 
 export async function startRole(overrides: Partial<IsolateLimits> = {}): Promise<TestRole> {

@@ -1,7 +1,7 @@
 /** Project code of the tests, bundled with the real SDK as a build would. */
 import { build } from "esbuild";
 import type { Bundle } from "./bundle.js";
-import { bundleOf } from "./fixture.js";
+import { bundleOf } from "./isolate.fixture.js";
 
 const project = `
 import { IterateConfigEntrypoint, StreamProcessorDurableObject } from "iterate/sdk";
