@@ -158,7 +158,7 @@ describe("the service over gRPC", () => {
     const context = newContext();
     const body = Buffer.from(JSON.stringify("x".repeat(40_000)));
     let last = 0;
-    for (let batch = 0; batch < 10; batch += 1) last = await append(ingress, context, ...Array.from({ length: 300 }, () => ({ ...input(0), payload: body })));
+    for (let batch = 0; batch < 4; batch += 1) last = await append(ingress, context, ...Array.from({ length: 300 }, () => ({ ...input(0), payload: body })));
     const before = await one.metric('process_memory_usage_bytes{kind="rss"');
     const clients = one.as("runner");
     const streams = Array.from({ length: 12 }, () => clients.context.streamEvents({ context, afterOffset: 0n, types: [] }));
@@ -166,14 +166,14 @@ describe("the service over gRPC", () => {
     expect(Math.min(...first)).toBeGreaterThan(0);
     await append(ingress, context, input(1));
     const during = await one.metric('process_memory_usage_bytes{kind="rss"');
-    // 12 readers of 120 MB each: a few pages of each are held.
+    // A few pages of half a megabyte are held for each reader, of the 576 MB that wait for all of them.
     expect(during - before).toBeLessThan(200_000_000);
     const rest = await Promise.all(streams.slice(0, 3).map((stream) => countTo(stream, last + 1)));
     expect(rest.map((count, at) => count + first[at]!)).toEqual([last + 1, last + 1, last + 1]);
     await Promise.all(streams.map((stream) => stream.return?.(undefined)));
     await eventually(async () => (await one.metric("iterate_context_streams_open")) === 0);
     expect(await one.metric("iterate_context_live_held_bytes")).toBe(0);
-  });
+  }, 90_000);
 });
 
 describe("the end of a process", () => {
@@ -196,6 +196,7 @@ describe("the end of a process", () => {
     expect(await waitEnd).toMatchObject({ code: "UNAVAILABLE" });
     const answered = (await Promise.all(appends)).filter((answer) => typeof answer === "number");
     const page = await other.context.readEvents({ ...all, context, limit: 1_000 });
+    // What was not answered may be there or not; what was is.
     expect(page.events.length).toBeGreaterThanOrEqual(answered.length + 2);
     for (const offset of answered) expect(page.events.some((event) => event.offset === BigInt(offset))).toBe(true);
     expect(process.lines.at(-1)).toContain('"stopped"');

@@ -11,8 +11,8 @@ import type { ContextAddress } from "./contract.js";
 import type { Page, PageBounds, Reads } from "./read.js";
 
 /** One page is one message; large enough to amortise it, small enough to keep both ends lean. */
-const maxPage: PageBounds = { limit: 2_000, maxBytes: 1_048_576, maxScan: 262_144 };
-const firstLimit = 500;
+const maxPage: PageBounds = { limit: 1_000, maxBytes: 524_288, maxScan: 262_144 };
+const firstLimit = 250;
 /** A position that moves without a matching event is told after so many offsets or so long. */
 const silentOffsets = 1_000;
 const silentMs = 1_000;

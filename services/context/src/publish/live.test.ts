@@ -226,7 +226,7 @@ describe("a stream", () => {
     await slow.until(total);
     expect(slow.offsets).toEqual(upTo(total));
     expect(two.reader.statements - before).toBeGreaterThan(1);
-    expect(Math.max(...slow.pages.map(({ events }) => events.reduce((sum, { payload }) => sum + payload!.length, 0)))).toBeLessThanOrEqual(1_048_576);
+    expect(Math.max(...slow.pages.map(({ events }) => events.reduce((sum, { payload }) => sum + payload!.length, 0)))).toBeLessThanOrEqual(524_288);
   });
 
   test("has no gap and no repeat however appends fall around its start", async () => {
