@@ -119,6 +119,22 @@ describe("an HTTP listener", () => {
     await expect.poll(() => server.inFlight).toBe(0);
   });
 
+  test.for([
+    ["of declared length", {}],
+    ["of unknown length", { "transfer-encoding": "chunked" }],
+  ] as const)("lets a sender that is still sending see why its body %s was refused", async ([, headers]) => {
+    const { port } = await start(echo);
+    const status = await new Promise<number | string>((resolve) => {
+      const request = httpRequest({ port, host: "127.0.0.1", method: "POST", headers }, (response) => {
+        response.resume();
+        resolve(response.statusCode ?? 0);
+      });
+      request.on("error", (error) => resolve(error.message));
+      request.end(Buffer.alloc(20_000_000));
+    });
+    expect(status).toBe(413);
+  });
+
   test("says CANCELLED when a client leaves in the middle of its body", async () => {
     const seen = Promise.withResolvers<unknown>();
     const { port } = await start((request) => readBody(request, 1_000).then(seen.reject, seen.resolve));

@@ -80,7 +80,8 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
+    // Left early, the rest stays unread: the server decides what becomes of it.
+    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       bytes += chunk.length;
       if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
       chunks.push(chunk);
@@ -91,6 +92,24 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
       : error;
   }
   return Buffer.concat(chunks, bytes);
+}
+
+/** Most of an unwanted body that is read away, and for how long, so that its sender gets to see the answer. */
+const maxDiscardedBytes = 64 * 1_048_576;
+const maxDiscardMs = 10_000;
+
+/** Closing while the client still sends would reset the connection, and the answer would be lost with it. */
+function discard(request: IncomingMessage): void {
+  const cut = (): void => void request.socket.destroy();
+  const timer = setTimeout(cut, maxDiscardMs);
+  timer.unref();
+  let bytes = 0;
+  request.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > maxDiscardedBytes) cut();
+  });
+  request.once("close", () => clearTimeout(timer));
+  request.on("error", cut);
 }
 
 function tooLarge(bytes: number, limit: number): CodedError {
@@ -187,9 +206,8 @@ class HttpServerImplementation implements HttpServer {
       await this.#options.handler(request, response, { signal });
     } catch (thrown) {
       if (signal.aborted) return;
-      // What is left of an unread body would be taken for the next request.
-      if (!request.complete) response.setHeader("connection", "close");
       sendProblem(response, this.#answerFor(thrown, request));
+      if (!request.complete) discard(request);
     }
   }
 
