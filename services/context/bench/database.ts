@@ -68,3 +68,21 @@ export async function rawRowsPerSecond({ url, contexts, payload, source, hasKeys
 }
 
 const digest = randomBytes(32);
+
+/** Median time of one prepared insert of one row on one connection. */
+export async function bareInsertP50Ms(url: string, payload: string, source: string, durationMs: number): Promise<number> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const base = 2 ** 46 + Math.floor(Math.random() * 2 ** 40) * 4_096;
+  const text = `insert into event (context_id, "offset", type, format_version, is_control, append_id, source, payload) values ($1, $2, 1, 1, false, $3, $4, $5)`;
+  const times: number[] = [];
+  const end = performance.now() + durationMs;
+  for (let n = 0; performance.now() < end; n += 1) {
+    const start = performance.now();
+    await client.query({ name: "bare", text, values: [base + (n % 256), Math.floor(n / 256) + 1, uuidv7(), source, payload] });
+    times.push(performance.now() - start);
+  }
+  await client.end();
+  times.sort((one, other) => one - other);
+  return times[Math.floor(times.length / 2)]!;
+}

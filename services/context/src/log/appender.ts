@@ -6,10 +6,10 @@ import { partitionOf } from "@iterate-platform/service/ids";
 import type { JsonThread } from "../json/worker-thread.js";
 import { appendIdBytes, checkedAppendId, madeAtMs } from "./append-id.js";
 import type { AppendCommand, Appender, AppendReceipt, ContextAddress, SqlSession } from "./contract.js";
-import { keysOf, lookUpKeys, storedReceipts } from "./group-commit.js";
 import { nameOf, type HeadCache } from "./head-cache.js";
 import { committedAppends, type AppendRow } from "./head.sql.js";
 import type { LogWriter } from "./log-writer.js";
+import { keysOf, lookUpKeys, storedReceipts } from "./look-up.js";
 import { int8Array, uuidArray } from "./pg-array.js";
 import { storableEvents } from "./storable.js";
 
@@ -18,6 +18,9 @@ import { storableEvents } from "./storable.js";
  * log already makes its statement fail, which is put right, but for everyone in the group.
  */
 const freshMs = 2_000;
+
+/** Contexts whose shard is remembered. */
+const maxPlaced = 50_000;
 
 /** One database of the log. */
 export interface LogShard {
@@ -36,6 +39,8 @@ export interface LogAppenderOptions {
 
 export class LogAppender implements Appender {
   readonly #options: LogAppenderOptions;
+  /** Where contexts are, which never changes while the process lives; spares a hash for each append. */
+  readonly #shards = new Map<string, LogShard>();
   readonly #underWay = new Map<string, Promise<readonly AppendReceipt[]>>();
 
   constructor(options: LogAppenderOptions) {
@@ -66,8 +71,15 @@ export class LogAppender implements Appender {
     return answer;
   }
 
-  #shardOf({ owner, path }: ContextAddress): LogShard {
-    return this.#options.shardOf(partitionOf(owner, path));
+  #shardOf(address: ContextAddress): LogShard {
+    const name = nameOf(address);
+    let shard = this.#shards.get(name);
+    if (shard === undefined) {
+      shard = this.#options.shardOf(partitionOf(address.owner, address.path));
+      if (this.#shards.size >= maxPlaced) this.#shards.clear();
+      this.#shards.set(name, shard);
+    }
+    return shard;
   }
 
   /** What an append that is in the log already was answered; `null` when it is not there. */

@@ -13,12 +13,13 @@ import { sqlState } from "@iterate-platform/service/sqlstate";
 import { CodedError, codedError, isCodedError } from "iterate/lib";
 import type { ContextBatch, PendingAppend } from "./append-queue.js";
 import { commitStatement, type CommitRow } from "./commit.sql.js";
-import type { AppendReceipt, CommitObserver, ContextHead, SqlSession } from "./contract.js";
+import type { CommitObserver, ContextHead } from "./contract.js";
 import { commitTraceparent, commitValues, type CommitToWrite } from "./group-rows.js";
 import { nameOf, type HeadCache } from "./head-cache.js";
-import { claimNextCommit, committedAppends, makeContexts, shardGeneration, takenKeys, type AppendRow, type BornRow, type KeyRow, type LastCommitRow } from "./head.sql.js";
+import { claimNextCommit, committedAppends, makeContexts, shardGeneration, type AppendRow, type BornRow, type LastCommitRow } from "./head.sql.js";
+import { keysOf, lookUpKeys, storedReceipts } from "./look-up.js";
 import { int2Array, int8Array, textArray, uuidArray } from "./pg-array.js";
-import { planCommit, type Plan, type PlannedCommit, type StoredKey } from "./plan.js";
+import { planCommit, type Plan, type PlannedCommit } from "./plan.js";
 import type { LaneSession } from "./sql-session.js";
 import type { TypeNumbers } from "./type-numbers.js";
 
@@ -96,6 +97,7 @@ export class GroupCommitter {
 
   /** Never throws. Appends that are neither answered nor refused are back at the front of their contexts when it returns. */
   async run(batches: readonly ContextBatch[]): Promise<void> {
+    this.#refuseLate(batches);
     const open = batches.filter((batch) => batch.appends.length > 0);
     try {
       const { decisions, unconfirmed } = this.#plan(open);
@@ -105,6 +107,12 @@ export class GroupCommitter {
     } catch (error) {
       await this.#afterFailure(open, error);
     }
+  }
+
+  /** What queued behind a database that was away is given back at once, not tried one group after the other. */
+  #refuseLate(batches: readonly ContextBatch[]): void {
+    const late = this.#options.nowMs() - maxWaitMs;
+    for (const batch of batches) this.#giveBack(batch, ({ waitsSinceMs, failures }) => failures === 0 && waitsSinceMs < late, "it waited too long for its turn");
   }
 
   #plan(batches: readonly ContextBatch[]): { decisions: Decision[]; unconfirmed: ContextBatch[] } {
@@ -133,14 +141,8 @@ export class GroupCommitter {
 
   /** Gives ids to contexts about to be born and numbers to new types; answers the decisions that can be committed. */
   async #prepare(decisions: readonly Decision[]): Promise<readonly Decision[]> {
-    const { types } = this.#options;
-    const newTypes = new Set<string>();
-    const unnamed: Decision[] = [];
-    for (const decision of decisions) {
-      if (decision.head.contextId < 0) unnamed.push(decision);
-      for (const { event } of decision.commit.rows) if (!types.has(event.type)) newTypes.add(event.type);
-    }
-    if (newTypes.size > 0) await types.learn([...newTypes], this.#session);
+    await this.#learnTypes(decisions);
+    const unnamed = decisions.filter(({ head }) => head.contextId < 0);
     if (unnamed.length === 0) return decisions;
     const born = await this.#giveIds(unnamed);
     return decisions.filter((decision) => {
@@ -153,6 +155,16 @@ export class GroupCommitter {
       this.#putBack(decision.batch);
       return false;
     });
+  }
+
+  async #learnTypes(decisions: readonly Decision[]): Promise<void> {
+    const { types } = this.#options;
+    const missing = new Set<string>();
+    for (const { commit } of decisions) for (const { event } of commit.rows) if (!types.has(event.type)) missing.add(event.type);
+    if (missing.size === 0) return;
+    // Making room lets all go, those of this group among them.
+    if (types.makeRoom(missing.size)) for (const { commit } of decisions) for (const { event } of commit.rows) missing.add(event.type);
+    await types.learn([...missing], this.#session);
   }
 
   async #giveIds(unnamed: readonly Decision[]): Promise<Map<string, ContextHead>> {
@@ -213,7 +225,7 @@ export class GroupCommitter {
   /** A durable commit: memory moves, observers hear, appends are answered. */
   #land(decisions: readonly Decision[], atUs: number): void {
     if (decisions.length === 0) return;
-    const { cache, shard, counters, onCommit } = this.#options;
+    const { cache, shard, counters, onCommit, onFault } = this.#options;
     const commits = decisions.map(({ batch, head, commit }) => {
       const { commitNo, firstOffset, lastOffset, reservedThrough, lastControl, runnerEpoch, core } = commit;
       const moved: ContextHead = { ...head, commitNo, lastOffset, reservedThrough, lastControl, runnerEpoch, generation: shard.generation, core };
@@ -225,7 +237,11 @@ export class GroupCommitter {
       counters.events += commit.rows.length;
       return { head: moved, commitNo, firstOffset, lastOffset, events: commit.rows.map(({ event }) => event), traceparent: commitTraceparent(commit) };
     });
-    onCommit({ atUs, commits });
+    try {
+      onCommit({ atUs, commits });
+    } catch (error) {
+      onFault(error);
+    }
     for (const { batch, plan } of decisions) this.#settle(batch, plan, atUs);
   }
 
@@ -291,12 +307,12 @@ export class GroupCommitter {
     }
   }
 
-  /** Answers the appends that are in the log already: sent before, by this process or through another. */
-  async #answerCommitted(batches: readonly ContextBatch[]): Promise<void> {
+  /** Answers the appends that are in the log already, sent before by this process or through another; says how many. */
+  async #answerCommitted(batches: readonly ContextBatch[]): Promise<number> {
     const asked = batches.flatMap((batch) => batch.appends.map((append) => ({ batch, append, contextId: batch.context.head!.contextId }))).filter(({ contextId }) => contextId >= 0);
-    if (asked.length === 0) return;
+    if (asked.length === 0) return 0;
     const rows = await this.#session.query<AppendRow>(committedAppends, [int8Array(asked.map(({ contextId }) => contextId)), uuidArray(asked.map(({ append }) => append.idBytes))]);
-    if (rows.length === 0) return;
+    if (rows.length === 0) return 0;
     const found = new Map(rows.map(([contextId, appendId, offset, createdAtUs]) => [`${contextId} ${appendId}`, { offset: Number(offset), createdAtUs: Number(createdAtUs) }]));
     for (const { batch, append, contextId } of asked) {
       const first = found.get(`${contextId} ${append.appendId}`);
@@ -306,6 +322,7 @@ export class GroupCommitter {
       this.#options.counters.foundByAppendId += 1;
       append.resolve(storedReceipts(append, first, keys));
     }
+    return found.size;
   }
 
   /** Reads what a refusal would rest on: the head and every key, after the appends arrived. */
@@ -355,50 +372,51 @@ export class GroupCommitter {
 
   /** The statement failed, or the connection with it: what is in the log is the only truth. */
   async #afterFailure(batches: readonly ContextBatch[], error: unknown): Promise<void> {
-    const { counters, pause, onFault } = this.#options;
+    const { counters, pause, nowMs, onFault } = this.#options;
     const isAway = isCodedError(error) && error.retryable;
+    const isRepeated = sqlState(error) === uniqueViolation;
     const open = batches.filter(({ appends }) => appends.length > 0);
     counters.failures += 1;
-    // A repeated append id is no fault: its append is answered below.
-    if (!isAway && sqlState(error) !== uniqueViolation) onFault(error);
-    if (isAway) this.#session.drop();
+    if (!isAway && !isRepeated) onFault(error);
+    if (!isRepeated) this.#session.drop();
+    const until = nowMs() + maxWaitMs;
     let reason = error;
-    for (const waitMs of [0, ...awayLadderMs]) {
-      if (waitMs > 0) await pause(waitMs);
+    for (let attempt = 0; ; attempt += 1) {
       try {
         await this.#reload(open.map((batch) => ({ batch, contextId: this.#headOf(batch).contextId })));
-        await this.#answerCommitted(open);
-        for (const batch of open) this.#retry(batch, error, isAway);
+        const answered = await this.#answerCommitted(open);
+        // The append that was sent before is known and gone: nobody else is under suspicion.
+        const isCleared = isAway || (isRepeated && answered > 0);
+        for (const batch of open) this.#retry(batch, error, isAway, isCleared);
         return;
       } catch (again) {
         reason = again;
         this.#session.drop();
       }
+      if (nowMs() > until) break;
+      await pause(awayLadderMs[Math.min(attempt, awayLadderMs.length - 1)]!);
     }
     // Nobody knows: the client asks again with the same append id, and is answered what is in the log.
-    for (const batch of open) {
-      this.#giveBack(batch, () => true, "the database is away", reason);
-      this.#putBack(batch);
-    }
+    for (const batch of open) this.#giveBack(batch, () => true, "the database is away", reason);
   }
 
-  #retry(batch: ContextBatch, error: unknown, isAway: boolean): void {
-    const now = this.#options.nowMs();
+  #retry(batch: ContextBatch, error: unknown, isAway: boolean, isCleared: boolean): void {
+    const late = this.#options.nowMs() - maxWaitMs;
     for (const append of batch.appends) append.failures += 1;
-    if (isAway) this.#giveBack(batch, (append) => append.failures >= maxFailures || now - append.waitsSinceMs > maxWaitMs, "the database is away", error);
-    else {
+    if (isAway) this.#giveBack(batch, ({ failures, waitsSinceMs }) => failures >= maxFailures || waitsSinceMs < late, "the database is away", error);
+    else if (!isCleared) {
       for (const append of batch.appends.filter(({ isAlone }) => isAlone)) {
         append.reject(new CodedError("INTERNAL", "the append could not be stored", { cause: error }));
         batch.appends.splice(batch.appends.indexOf(append), 1);
       }
     }
-    for (const append of batch.appends) append.isAlone = !isAway || append.failures > 1;
+    for (const append of batch.appends) append.isAlone = !isCleared || (isAway && append.failures > 1);
     this.#putBack(batch);
   }
 
   #giveBack(batch: ContextBatch, isOver: (append: PendingAppend) => boolean, reason: string, cause?: unknown): void {
     for (const append of batch.appends.filter(isOver)) {
-      append.reject(new CodedError("UNAVAILABLE", `the append was not committed: ${reason}; repeat it with the same append_id`, { retryAfterMs: 250, cause }));
+      append.reject(new CodedError("UNAVAILABLE", `the append is not known to be committed: ${reason}; repeat it with the same append_id`, { retryAfterMs: 250, cause }));
       batch.appends.splice(batch.appends.indexOf(append), 1);
     }
   }
@@ -412,35 +430,4 @@ export class GroupCommitter {
     this.#options.onFault(error);
     return codedError("INTERNAL", "the append could not be decided");
   }
-}
-
-export function keysOf(appends: readonly { readonly events: readonly { readonly idempotencyKey: string | null }[] }[]): string[] {
-  const keys = new Set<string>();
-  for (const { events } of appends) for (const { idempotencyKey } of events) if (idempotencyKey !== null) keys.add(idempotencyKey);
-  return [...keys];
-}
-
-/** Every one of `keys` with the event that has it in the context, or `null`. */
-export async function lookUpKeys(session: SqlSession, contextId: number, keys: readonly string[]): Promise<Map<string, StoredKey | null>> {
-  const known = new Map<string, StoredKey | null>(keys.map((key) => [key, null]));
-  if (keys.length === 0 || contextId < 0) return known;
-  for (const [, key, offset, createdAtUs, digest, source] of await session.query<KeyRow>(takenKeys, [int8Array(keys.map(() => contextId)), textArray(keys)])) {
-    known.set(key, { offset: Number(offset), createdAtUs: Number(createdAtUs), digest, source });
-  }
-  return known;
-}
-
-/** The receipts of an append found in the log by its first new event: keyed events are where their key is, the others follow on. */
-export function storedReceipts(
-  append: { readonly events: readonly { readonly idempotencyKey: string | null }[] },
-  first: { readonly offset: number; readonly createdAtUs: number },
-  keys: ReadonlyMap<string, StoredKey | null>,
-): AppendReceipt[] {
-  let next = first.offset;
-  return append.events.map(({ idempotencyKey }) => {
-    const stored = idempotencyKey === null ? null : (keys.get(idempotencyKey) ?? null);
-    if (stored !== null && stored.offset !== next) return { offset: stored.offset, createdAtUs: stored.createdAtUs, existing: true };
-    next += 1;
-    return { offset: next - 1, createdAtUs: first.createdAtUs, existing: false };
-  });
 }

@@ -4,7 +4,7 @@
  * lane's turn. Groups form by themselves from what queued while the lane's last commit was under way; there is no timer.
  */
 import type { Pool } from "@iterate-platform/service/postgres";
-import { CodedError } from "iterate/lib";
+import { CodedError, codedError } from "iterate/lib";
 import type { Writer } from "../caller/contract.js";
 import { ContextQueue, FairQueue, PendingAppend, type ContextBatch } from "./append-queue.js";
 import type { AppendReceipt, CommitObserver, ContextAddress, SqlSession, StorableEvent } from "./contract.js";
@@ -189,7 +189,13 @@ export class LogWriter {
   }
 
   async #commit(lane: Lane, group: readonly ContextBatch[]): Promise<void> {
-    await lane.committer.run(group);
+    try {
+      await lane.committer.run(group);
+    } catch (error) {
+      // It does not throw; if it did, the lane must go on and nobody must wait for ever.
+      this.#options.onFault(error);
+      for (const { appends } of group) for (const append of appends) append.reject(codedError("INTERNAL", "the append failed; repeat it with the same append_id"));
+    }
     for (const { context } of group) {
       context.state = "resting";
       this.#offer(context);

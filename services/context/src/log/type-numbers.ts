@@ -14,16 +14,22 @@ export class TypeNumbers {
     return this.#numbers.has(name);
   }
 
-  /** The number of a type that `has` or `learn` answered for in this turn. */
+  /** The number of a type that is held: `has` says so, or `learn` just saw to it. */
   of(name: string): number {
     const number = this.#numbers.get(name);
     if (number === undefined) throw codedError("INTERNAL", `event type ${JSON.stringify(name)} has no number`);
     return number;
   }
 
+  /** Lets all types go when `count` more would be too many; answers whether it did. */
+  makeRoom(count: number): boolean {
+    if (this.#numbers.size + count <= maxHeld) return false;
+    this.#numbers.clear();
+    return true;
+  }
+
   /** Gives each of `names` its number: one statement for those that exist, two more when some are new. */
   async learn(names: readonly string[], session: SqlSession): Promise<void> {
-    if (this.#numbers.size + names.length > maxHeld) this.#numbers.clear();
     const missing = await this.#read(names, session);
     if (missing.length === 0) return;
     await session.query(addTypes, [textArray(missing)]);

@@ -1,0 +1,33 @@
+/** The append engine as the service composes it, on one database. */
+import { setTimeout as pause } from "node:timers/promises";
+import { uuidv7 } from "@iterate-platform/service/ids";
+import { createPool } from "@iterate-platform/service/postgres";
+import { JsonThread } from "../src/json/worker-thread.js";
+import { LogAppender } from "../src/log/appender.js";
+import { HeadCache } from "../src/log/head-cache.js";
+import { LogWriter } from "../src/log/log-writer.js";
+import { PooledSession } from "../src/log/sql-session.js";
+
+export interface BenchEngine {
+  readonly appender: LogAppender;
+  readonly writer: LogWriter;
+  close(): Promise<void>;
+}
+
+export function startEngine(url: string): BenchEngine {
+  const pool = createPool({ url, applicationName: "bench", max: 8, planCacheMode: "force_generic_plan" });
+  const session = new PooledSession(pool);
+  const cache = new HeadCache({ maxContexts: 100_000, session });
+  const json = new JsonThread();
+  const writer = new LogWriter({ pool, cache, onCommit: () => undefined, writer: 1, nowMs: Date.now, pause: (ms) => pause(ms), failpoint: () => undefined, onFault: console.error });
+  const appender = new LogAppender({ shardOf: () => ({ writer, cache, session }), json, newAppendId: uuidv7, nowMs: Date.now });
+  return {
+    appender,
+    writer,
+    close: async () => {
+      await writer.settled();
+      writer.close();
+      await Promise.all([pool.end(), json.close()]);
+    },
+  };
+}
