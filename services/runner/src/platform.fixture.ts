@@ -8,14 +8,28 @@ import { createInterface } from "node:readline";
 import { ContextServiceClient } from "@iterate-platform/proto/iterate/context/v1/context";
 import { ContextLog } from "@iterate-platform/service/context-log";
 import { createClient } from "@iterate-platform/service/grpc-client";
-import { newId } from "@iterate-platform/service/ids";
+import { newId, partitionOf } from "@iterate-platform/service/ids";
 import { migrate } from "@iterate-platform/service/migrations";
+import { createPool } from "@iterate-platform/service/postgres";
 import { generateKeys, Trust } from "@iterate-platform/service/trust";
 import { startNats, startPostgres, type TestDatabase, type TestNats } from "@iterate-platform/testing";
 import type { EventInput, StreamEvent } from "iterate/api";
 import { itx } from "iterate/events";
 
 const services = new URL("../../", import.meta.url);
+
+/** Partitions that runners of a test take; the others stand still, so that a loaded machine has less to do. */
+export const takenPartitions = 16;
+
+/** Runs one statement on a connection of its own. */
+export async function query<Row = Record<string, unknown>>(url: string, text: string, values: readonly unknown[] = []): Promise<Row[]> {
+  const pool = createPool({ url, applicationName: "test", max: 1 });
+  try {
+    return (await pool.query<Row>(text, values)).rows;
+  } finally {
+    await pool.end();
+  }
+}
 
 /** A service running as a process; its log is kept for failures. */
 export class ServiceProcess {
@@ -113,6 +127,7 @@ export class TestPlatform {
       migrate({ url: contextDatabase.url, dir: new URL("context/migrations", services).pathname }),
       migrate({ url: runnerDatabase.url, dir: new URL("runner/migrations", services).pathname }),
     ]);
+    await query(runnerDatabase.url, `update partition_lease set pod = 'elsewhere', expires_at = 'infinity' where partition >= ${takenPartitions}`);
     const keys: Keys = { ...files, trustOf: (service) => Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile }) };
     const context = await ServiceProcess.start("context/src/main.ts", {
       DATABASE_URL: contextDatabase.url,
@@ -125,9 +140,11 @@ export class TestPlatform {
     return new TestPlatform({ contextDatabase, runnerDatabase, nats, keys, directory, context, trust: await keys.trustOf("ingress") });
   }
 
-  /** A project of its own. */
-  project(): TestProject {
-    const owner = newId("prj");
+  /** A project of its own, with these contexts among the partitions that runners of the test take. */
+  project(...paths: readonly string[]): TestProject {
+    const wanted = paths.length === 0 ? ["/a"] : paths;
+    let owner = newId("prj");
+    while (wanted.some((path) => partitionOf(owner, path) >= takenPartitions)) owner = newId("prj");
     return new TestProject((path) => this.log(owner, path), owner);
   }
 

@@ -208,13 +208,14 @@ export class SubscriptionLine {
 
   /** True when nothing is owed any more. */
   async #sendOwed(): Promise<boolean> {
+    const row = this.#row;
     try {
-      await this.#parts.outbox.send(this.#row, { signal: this.#lease.signal, execution: (owed) => this.#parts.attempts.executionFor(owed, this.#context, this.name, this.#lease) });
+      await this.#parts.outbox.send(row, { signal: this.#lease.signal, execution: (owed) => this.#parts.attempts.executionFor(owed, this.#context, this.name, this.#lease) });
       this.#mayOwe = false;
       return true;
     } catch (error) {
       if (!isPassing(error)) throw error;
-      await this.#setBack({ events: 0, lastOffset: this.#cursor }, { kind: "away", waits: this.#waits + 1, failure: attemptFailure(error) });
+      await this.#setBack(row, { events: 0, lastOffset: this.#cursor }, { kind: "away", waits: this.#waits + 1, failure: attemptFailure(error) });
       return false;
     }
   }
@@ -238,7 +239,8 @@ export class SubscriptionLine {
   async #deliverInTurn(): Promise<void> {
     const row = this.#row;
     const page = await this.#nextPage(row);
-    if (page === undefined) return;
+    // A row configured anew while the page was read goes on from its own place.
+    if (page === undefined || row.version !== this.#row.version) return;
     if (page.events.length === 0 && !(page.atHead && !row.caughtUp)) return this.#moveTo(page.range.through);
     const attempt: Attempt = { lease: this.#lease, row, fence: this.#fence(), page, target: this.#subscription.target };
     const outcome = await this.#parts.attempts.run(attempt).catch((error: unknown) => {
@@ -247,7 +249,7 @@ export class SubscriptionLine {
       throw error;
     });
     if (outcome.kind === "committed") return this.#committed(outcome.row, outcome.owes);
-    await this.#setBack(this.#tried(page), outcome.kind === "missing" ? { kind: "dangling", waits: this.#waits + 1, failure: outcome.failure } : this.#counted(outcome.setback), attempt);
+    await this.#setBack(row, this.#tried(page), outcome.kind === "missing" ? { kind: "dangling", waits: this.#waits + 1, failure: outcome.failure } : this.#counted(outcome.setback), attempt);
   }
 
   #counted(setback: Setback): Setback {
@@ -264,7 +266,7 @@ export class SubscriptionLine {
     } catch (error) {
       const failure = attemptFailure(error);
       const isUnreadable = failure.code === "EVENT_UNREADABLE" || failure.code === "OFFSET_TRUNCATED";
-      await this.#setBack({ events: 1, lastOffset: after }, isUnreadable ? { kind: "failed", failure: { ...failure, code: "PERMANENT_FAILURE" } } : { kind: "away", waits: this.#waits + 1, failure });
+      await this.#setBack(row, { events: 1, lastOffset: after }, isUnreadable ? { kind: "failed", failure: { ...failure, code: "PERMANENT_FAILURE" } } : { kind: "away", waits: this.#waits + 1, failure });
       return undefined;
     }
   }
@@ -287,9 +289,9 @@ export class SubscriptionLine {
     return { events: events.length, lastOffset: range.through };
   }
 
-  /** Writes down that an attempt did not succeed, and what follows from it. */
-  async #setBack(tried: { events: number; lastOffset: number }, setback: Setback, attempt?: Attempt): Promise<void> {
-    const row = this.#row;
+  /** Writes down that what was tried for `row` did not succeed, and what follows from it. A late result says nothing of a newer row. */
+  async #setBack(row: DeliveryRow, tried: { events: number; lastOffset: number }, setback: Setback, attempt?: Attempt): Promise<void> {
+    if (row.version !== this.#row.version) throw new RowChanged("the row was configured anew");
     const verdict = afterSetback(row.charge, tried, setback, this.#parts.rules.charge, this.#parts.random);
     const error = failureText(setback.failure);
     if (setback.kind === "away" || setback.kind === "dangling") this.#waits = setback.waits;

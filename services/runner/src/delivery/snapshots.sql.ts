@@ -2,11 +2,12 @@
 import type { Statement } from "@iterate-platform/service/postgres";
 import type { ContextKey, DeliveryStatus } from "./contract.js";
 
-export interface SnapshotColumns {
+export interface ProcessorRow {
+  /** int8 as text. */
   readonly cursor: string;
-  readonly status: DeliveryStatus;
-  readonly host: string;
+  /** Contract version that made the state; null before the first checkpoint. */
   readonly version: string | null;
+  /** JSON; null before the first checkpoint. */
   readonly state: string | null;
 }
 
@@ -15,7 +16,7 @@ export function snapshotOf({ owner, path }: ContextKey, name: string): Statement
   return {
     name: "snapshot_of",
     text: `
-      select cursor, status, host, checkpoint.version, state
+      select cursor, checkpoint.version, state
       from delivery left join checkpoint on checkpoint.delivery_id = delivery.id
       where owner = $1 and path = $2 and name = $3 and status <> 'removed'`,
     values: [owner, path, name],

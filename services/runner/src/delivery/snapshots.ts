@@ -7,7 +7,7 @@ import { codedError } from "iterate/lib";
 import type { ContextLog } from "../log/contract.js";
 import type { ContextKey } from "./contract.js";
 import type { Progress } from "./progress.js";
-import { snapshotOf, type SnapshotColumns } from "./snapshots.sql.js";
+import { snapshotOf, type ProcessorRow } from "./snapshots.sql.js";
 
 export interface Snapshot {
   readonly offset: number;
@@ -37,11 +37,13 @@ export class Snapshots {
     return { offset: Number(cursor), state: state === null ? null : (JSON.parse(state) as unknown) };
   }
 
-  /** The committed state as text, with the version that made it. @throws NO_FACET. */
-  async row({ owner, path }: ContextKey, name: string): Promise<SnapshotColumns> {
-    const { rows } = await this.#db.query<SnapshotColumns>(snapshotOf({ owner, path }, name));
-    if (rows[0] === undefined) throw codedError("NO_FACET", `${path} hosts no processor ${JSON.stringify(name)}`, { name });
-    return rows[0];
+  /** Where the processor stands, its state as text. One that was configured a moment ago stands at the beginning. @throws NO_FACET. */
+  async row(context: ContextKey, name: string): Promise<ProcessorRow> {
+    const { rows } = await this.#db.query<ProcessorRow>(snapshotOf(context, name));
+    if (rows[0] !== undefined) return rows[0];
+    const { subscriptions } = await this.#log.describe(context);
+    if (subscriptions.some((subscription) => subscription.name === name)) return { cursor: "0", version: null, state: null };
+    throw codedError("NO_FACET", `${context.path} hosts no processor ${JSON.stringify(name)}`, { name });
   }
 
   /**
