@@ -19,7 +19,8 @@ class CounterProcessor extends StreamProcessor<typeof Counter> {
   }
 
   override processEvent({ event, state, emit }: ProcessEventArgs<typeof Counter>) {
-    if (event !== null && state.greetings % 10 === 0) emit({ type: "events.example.com/hello/celebrated", payload: { greetings: state.greetings } });
+    if (event !== null && state.greetings % 10 === 0)
+      emit({ type: "events.example.com/hello/celebrated", payload: { greetings: state.greetings } });
   }
 }
 

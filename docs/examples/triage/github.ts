@@ -59,7 +59,15 @@ export function sighting(name: string, body: unknown): Sighting | null {
     const parsed = issueBody.safeParse(body);
     if (!parsed.success) return null;
     const { action, repository, issue } = parsed.data;
-    return { kind: "issue", action, repo: repository.full_name, ...fieldsOf(issue), state: issue.state, isDraft: false, changedLines: 0 };
+    return {
+      kind: "issue",
+      action,
+      repo: repository.full_name,
+      ...fieldsOf(issue),
+      state: issue.state,
+      isDraft: false,
+      changedLines: 0,
+    };
   }
   if (name === "pull_request") {
     const parsed = pullRequestBody.safeParse(body);

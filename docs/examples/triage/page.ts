@@ -7,7 +7,8 @@ const escapes: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", "
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (character) => escapes[character]!);
 
 /** Only web addresses become links. */
-const linkTo = (url: string, text: string): string => (/^https?:\/\//.test(url) ? `<a href="${escapeHtml(url)}" rel="noreferrer">${escapeHtml(text)}</a>` : escapeHtml(text));
+const linkTo = (url: string, text: string): string =>
+  /^https?:\/\//.test(url) ? `<a href="${escapeHtml(url)}" rel="noreferrer">${escapeHtml(text)}</a>` : escapeHtml(text);
 
 export function boardPage(board: Board, basePath: string): string {
   const items = Object.values(board.items).sort((a, b) => (a.updatedAt < b.updatedAt ? 1 : -1));
@@ -27,7 +28,10 @@ export function boardPage(board: Board, basePath: string): string {
 <h1>Triage</h1>
 <p>${open.length} open of ${items.length} items, from ${board.deliveries} deliveries. <a href="${escapeHtml(basePath)}/state.json">state.json</a></p>
 ${table(open, "Open")}
-${table(items.filter(({ state }) => state !== "open"), "Done")}
+${table(
+  items.filter(({ state }) => state !== "open"),
+  "Done",
+)}
 <h2>Deliveries by event</h2>
 <table><tr><th>event<th>count</tr>${counts.map(([name, count]) => `<tr><td>${escapeHtml(name)}<td>${count}</tr>`).join("")}</table>
 </html>
@@ -36,12 +40,14 @@ ${table(items.filter(({ state }) => state !== "open"), "Done")}
 
 function table(items: readonly BoardItem[], title: string): string {
   if (items.length === 0) return "";
-  const rows = items.slice(0, 200).map(
-    (item) =>
-      `<tr><td>${linkTo(item.url, `${item.repo}#${item.number}`)}<td>${item.kind === "issue" ? "issue" : "pull request"}<td>${escapeHtml(item.title)}<td>${escapeHtml(item.author)}<td>${item.state}<td>${[
-        ...item.labels.map((label) => `<span class="label">${escapeHtml(label)}</span>`),
-        ...item.suggested.map((label) => `<span class="label suggested" title="suggested">${escapeHtml(label)}</span>`),
-      ].join(" ")}</tr>`,
-  );
+  const rows = items
+    .slice(0, 200)
+    .map(
+      (item) =>
+        `<tr><td>${linkTo(item.url, `${item.repo}#${item.number}`)}<td>${item.kind === "issue" ? "issue" : "pull request"}<td>${escapeHtml(item.title)}<td>${escapeHtml(item.author)}<td>${item.state}<td>${[
+          ...item.labels.map((label) => `<span class="label">${escapeHtml(label)}</span>`),
+          ...item.suggested.map((label) => `<span class="label suggested" title="suggested">${escapeHtml(label)}</span>`),
+        ].join(" ")}</tr>`,
+    );
   return `<h2>${title}</h2>\n<table><tr><th>item<th>kind<th>title<th>author<th>state<th>labels</tr>${rows.join("\n")}</table>`;
 }

@@ -16,13 +16,24 @@ export interface NewItem {
   readonly changedLines: number;
 }
 
-const says = (pattern: RegExp) => (item: NewItem): boolean => pattern.test(`${item.title}\n${item.body}`);
+const says =
+  (pattern: RegExp) =>
+  (item: NewItem): boolean =>
+    pattern.test(`${item.title}\n${item.body}`);
 
 export const rules: readonly Rule[] = [
   { label: "security", reason: "it speaks of a vulnerability", applies: says(/\b(vulnerab|CVE-\d|exploit|XSS|injection)/i) },
-  { label: "bug", reason: "it speaks of something broken", applies: says(/\b(bugs?|crash(es|ed)?|broken|regression|exception|spelling error)\b/i) },
+  {
+    label: "bug",
+    reason: "it speaks of something broken",
+    applies: says(/\b(bugs?|crash(es|ed)?|broken|regression|exception|spelling error)\b/i),
+  },
   { label: "docs", reason: "it speaks of documentation", applies: says(/\b(docs?|documentation|readme|typos?)\b/i) },
-  { label: "question", reason: "its title asks something", applies: (item) => item.kind === "issue" && item.title.trim().endsWith("?") },
+  {
+    label: "question",
+    reason: "its title asks something",
+    applies: (item) => item.kind === "issue" && item.title.trim().endsWith("?"),
+  },
   { label: "needs-description", reason: "it says nothing beyond its title", applies: (item) => item.body.trim() === "" },
   { label: "draft", reason: "its author is not done", applies: (item) => item.isDraft },
   { label: "large", reason: "it changes more than 500 lines", applies: (item) => item.changedLines > 500 },

@@ -51,12 +51,25 @@ const board = (...events: ReturnType<typeof delivered>[]): Board => reduceProces
 
 describe("the board", () => {
   it("counts every delivery by its name, also of events it does not read", () => {
-    expect(board(issue("opened"), delivered("ping", { zen: "…" }), delivered("issues", "not even an object"))).toMatchObject({ deliveries: 3, byName: { issues: 2, ping: 1 } });
+    expect(board(issue("opened"), delivered("ping", { zen: "…" }), delivered("issues", "not even an object"))).toMatchObject({
+      deliveries: 3,
+      byName: { issues: 2, ping: 1 },
+    });
   });
 
   it("follows an issue from opened to closed, with its labels", () => {
-    const state = board(issue("opened"), issue("labeled", { labels: [{ name: "bug" }], updated_at: "2030-01-01T01:00:00Z" }), issue("closed", { state: "closed", labels: [{ name: "bug" }], updated_at: "2030-01-01T02:00:00Z" }));
-    expect(state.items["ada/engine#7"]).toMatchObject({ kind: "issue", state: "closed", labels: ["bug"], author: "grace", title: "It crashes on start" });
+    const state = board(
+      issue("opened"),
+      issue("labeled", { labels: [{ name: "bug" }], updated_at: "2030-01-01T01:00:00Z" }),
+      issue("closed", { state: "closed", labels: [{ name: "bug" }], updated_at: "2030-01-01T02:00:00Z" }),
+    );
+    expect(state.items["ada/engine#7"]).toMatchObject({
+      kind: "issue",
+      state: "closed",
+      labels: ["bug"],
+      author: "grace",
+      title: "It crashes on start",
+    });
   });
 
   it("tells a merged pull request from a closed one", () => {
@@ -65,7 +78,10 @@ describe("the board", () => {
   });
 
   it("keeps the newer of two deliveries that came out of order", () => {
-    const state = board(issue("closed", { state: "closed", updated_at: "2030-01-01T02:00:00Z" }), issue("labeled", { updated_at: "2030-01-01T01:00:00Z" }));
+    const state = board(
+      issue("closed", { state: "closed", updated_at: "2030-01-01T02:00:00Z" }),
+      issue("labeled", { updated_at: "2030-01-01T01:00:00Z" }),
+    );
     expect(state.items["ada/engine#7"]?.state).toBe("closed");
   });
 
@@ -92,7 +108,13 @@ describe("a new issue or pull request", () => {
   it("is labelled once, and the board shows it", async () => {
     const { state, labelled } = await run(issue("opened"), issue("labeled", { updated_at: "2030-01-01T01:00:00Z" }));
     expect(labelled).toEqual([
-      { item: "ada/engine#7", kind: "issue", title: "It crashes on start", url: "https://github.com/ada/engine/issues/7", labels: [{ label: "bug", reason: "it speaks of something broken" }] },
+      {
+        item: "ada/engine#7",
+        kind: "issue",
+        title: "It crashes on start",
+        url: "https://github.com/ada/engine/issues/7",
+        labels: [{ label: "bug", reason: "it speaks of something broken" }],
+      },
     ]);
     expect(state.items["ada/engine#7"]?.suggested).toEqual(["bug"]);
   });
@@ -116,7 +138,10 @@ describe("a new issue or pull request", () => {
 
 describe("the page", () => {
   it("escapes what strangers wrote and links only to the web", () => {
-    const page = boardPage(board(issue("opened", { title: `<script>alert("x")</script>`, html_url: "javascript:alert(1)" })), "/projects/demo");
+    const page = boardPage(
+      board(issue("opened", { title: `<script>alert("x")</script>`, html_url: "javascript:alert(1)" })),
+      "/projects/demo",
+    );
     expect(page).toContain("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;");
     expect(page).not.toContain("<script>");
     expect(page).not.toContain('href="javascript:');

@@ -19,10 +19,16 @@ export class TriageProcessor extends StreamProcessor<typeof Triage> {
     if (event.type === labelledType) {
       const { item, labels } = event.payload;
       const known = state.items[item];
-      return known === undefined ? state : { ...state, items: { ...state.items, [item]: { ...known, suggested: labels.map(({ label }) => label) } } };
+      return known === undefined
+        ? state
+        : { ...state, items: { ...state.items, [item]: { ...known, suggested: labels.map(({ label }) => label) } } };
     }
     const { delivery, body } = event.payload;
-    const counted = { ...state, deliveries: state.deliveries + 1, byName: { ...state.byName, [delivery.name]: (state.byName[delivery.name] ?? 0) + 1 } };
+    const counted = {
+      ...state,
+      deliveries: state.deliveries + 1,
+      byName: { ...state.byName, [delivery.name]: (state.byName[delivery.name] ?? 0) + 1 },
+    };
     const seen = sighting(delivery.name, body);
     return seen === null ? counted : { ...counted, items: withItem(state.items, seen) };
   }
@@ -58,7 +64,19 @@ function withItem(items: Board["items"], seen: Sighting): Board["items"] {
   }
   if (known !== undefined && known.updatedAt > seen.updatedAt) return items;
   const { kind, repo, number, url, author, state, labels, openedAt, updatedAt } = seen;
-  const next: BoardItem = { kind, repo, number, title: seen.title.slice(0, maxTitleLength), url, author, state, labels: [...labels], suggested: known?.suggested ?? [], openedAt, updatedAt };
+  const next: BoardItem = {
+    kind,
+    repo,
+    number,
+    title: seen.title.slice(0, maxTitleLength),
+    url,
+    author,
+    state,
+    labels: [...labels],
+    suggested: known?.suggested ?? [],
+    openedAt,
+    updatedAt,
+  };
   return bounded({ ...items, [name]: next });
 }
 

@@ -8,12 +8,16 @@ const empty: Board = { deliveries: 0, byName: {}, items: {} };
 export default class extends IterateConfigEntrypoint {
   override async fetch(request: Request): Promise<Response> {
     const { pathname } = new URL(request.url);
-    if (request.method !== "GET" && request.method !== "HEAD") return new Response("only GET is answered here\n", { status: 405, headers: { allow: "GET, HEAD" } });
+    if (request.method !== "GET" && request.method !== "HEAD")
+      return new Response("only GET is answered here\n", { status: 405, headers: { allow: "GET, HEAD" } });
     if (pathname === "/state.json") return Response.json(await this.#board());
     if (pathname !== "/" && pathname !== "") return new Response("there is / and /state.json\n", { status: 404 });
     const { state } = await this.#board();
     return new Response(boardPage(state, request.headers.get("x-iterate-base-path") ?? ""), {
-      headers: { "content-type": "text/html; charset=utf-8", "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'" },
+      headers: {
+        "content-type": "text/html; charset=utf-8",
+        "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
+      },
     });
   }
 

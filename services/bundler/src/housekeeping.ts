@@ -19,11 +19,20 @@ const sweepRounds = 20;
 /** Starts the rounds and answers how to end them. */
 export function startHousekeeping({ db, blobs, metrics, log }: HousekeepingParts): () => void {
   let state: OutboxState = { unsettled: 0, oldestS: 0, nextDueS: undefined };
-  metrics.observedGauge("iterate.repo.updates.unsettled", { description: "Ref updates that the log was not told of yet." }, () => state.unsettled);
-  metrics.observedGauge("iterate.repo.updates.oldest", { description: "Age of the oldest ref update that the log was not told of.", unit: "s" }, () => state.oldestS);
+  metrics.observedGauge(
+    "iterate.repo.updates.unsettled",
+    { description: "Ref updates that the log was not told of yet." },
+    () => state.unsettled,
+  );
+  metrics.observedGauge(
+    "iterate.repo.updates.oldest",
+    { description: "Age of the oldest ref update that the log was not told of.", unit: "s" },
+    () => state.oldestS,
+  );
   const removed = metrics.counter("iterate.blob.swept", { description: "Blobs removed because nothing named them." });
 
   let round = 0;
+  let isEnded = false;
   let timer: NodeJS.Timeout;
   const run = async (): Promise<void> => {
     try {
@@ -34,7 +43,6 @@ export function startHousekeeping({ db, blobs, metrics, log }: HousekeepingParts
     }
     if (!isEnded) timer = setTimeout(() => void run(), roundMs);
   };
-  let isEnded = false;
   timer = setTimeout(() => void run(), roundMs);
   return () => {
     isEnded = true;

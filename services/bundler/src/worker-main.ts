@@ -15,7 +15,16 @@ await runService({
     const platform = await loadPlatformModules();
     const queue = new JobQueue({ maxRunning: config.jobs, maxWaiting: 8 * config.jobs });
     const options = { platform, buildLimits, jobLimits: { cpuS: config.jobCpuS, memoryMiB: config.jobMemoryMiB } };
-    grpc.add(BuildWorkerServiceService, buildWorkerHandlers({ queue, limits: buildLimits, toolchain: toolchainDigest(platform), run: (job) => runBuildJob(job, options) }), buildWorkerRules);
+    grpc.add(
+      BuildWorkerServiceService,
+      buildWorkerHandlers({
+        queue,
+        limits: buildLimits,
+        toolchain: toolchainDigest(platform),
+        run: (job) => runBuildJob(job, options),
+      }),
+      buildWorkerRules,
+    );
     metrics.observedGauge("iterate.build.jobs", { description: "Builds by state." }, () => [
       { value: queue.running, labels: { state: "running" } },
       { value: queue.waiting, labels: { state: "waiting" } },

@@ -1,5 +1,12 @@
 /** `BuildService`: bundles of commits, for the services of the platform. */
-import type { Bundle as WireBundle, BuildRequest, BuildResponse, BuildServiceService, GetBundleRequest, GetBundleResponse } from "@iterate-platform/proto/iterate/bundler/v1/build";
+import type {
+  Bundle as WireBundle,
+  BuildRequest,
+  BuildResponse,
+  BuildServiceService,
+  GetBundleRequest,
+  GetBundleResponse,
+} from "@iterate-platform/proto/iterate/bundler/v1/build";
 import type { CallContext, Handlers, MethodRules } from "@iterate-platform/service/grpc-server";
 import { codedError } from "iterate/lib";
 import type { Builder } from "../build/builder.js";
@@ -39,7 +46,8 @@ export function buildHandlers(builder: Builder, store: BuildStore): Handlers<typ
         wake();
       });
       for (;;) {
-        for (let progress = told.shift(); progress !== undefined; progress = told.shift()) yield { step: { $case: "progress", value: progress } };
+        for (let progress = told.shift(); progress !== undefined; progress = told.shift())
+          yield { step: { $case: "progress", value: progress } };
         if (isOver) break;
         await new Promise<void>((resolve) => {
           wake = resolve;
@@ -52,11 +60,13 @@ export function buildHandlers(builder: Builder, store: BuildStore): Handlers<typ
 
     async *getBundle({ owner, digest }: GetBundleRequest, call: CallContext): AsyncGenerator<GetBundleResponse> {
       requireOwner(owner, call);
-      if (!/^[0-9a-f]{64}$/.test(digest)) throw codedError("INVALID_INPUT", `${JSON.stringify(digest.slice(0, 80))} is no digest of a build`);
+      if (!/^[0-9a-f]{64}$/.test(digest))
+        throw codedError("INVALID_INPUT", `${JSON.stringify(digest.slice(0, 80))} is no digest of a build`);
       const { bundle, modules } = await store.read(owner, digest);
       yield { step: { $case: "bundle", value: wireBundle(bundle, "", true) } };
       for await (const { name, kind, data } of modules) {
-        for (const piece of pieces(data)) yield { step: { $case: "chunk", value: { name, kind: wireKind(kind), data: piece.data } } };
+        for (const piece of pieces(data))
+          yield { step: { $case: "chunk", value: { name, kind: wireKind(kind), data: piece.data } } };
       }
     },
   };

@@ -70,11 +70,25 @@ export class GitHttp {
     const { repos, smartHttp, queue, authenticate } = this.#parts;
     const caller = await authenticate(request);
     const route = parseGitRoute(request.method ?? "", request.url ?? "");
-    if (route === undefined) throw codedError("NOT_A_METHOD", "this address serves git's smart protocol alone; use a git client of version 1.6.6 or newer");
+    if (route === undefined)
+      throw codedError(
+        "NOT_A_METHOD",
+        "this address serves git's smart protocol alone; use a git client of version 1.6.6 or newer",
+      );
     await queue.run(signal, async () => {
       // A repository comes to be with its first push; until then it is empty.
       const bare = await repos.make(route.name);
-      await smartHttp.serve({ bare, service: route.service, what: route.what, pusher: caller.principal, traceparent: currentTraceparent() || undefined }, request, response);
+      await smartHttp.serve(
+        {
+          bare,
+          service: route.service,
+          what: route.what,
+          pusher: caller.principal,
+          traceparent: currentTraceparent() || undefined,
+        },
+        request,
+        response,
+      );
     });
   }
 }

@@ -6,7 +6,8 @@ import { assertRepoName, type RepoName } from "../repo/contract.js";
 
 /** Throws FORBIDDEN when code of one project names another. */
 export function requireOwner(owner: string, { caller }: CallContext): void {
-  if (caller.execution !== undefined && caller.execution.owner !== owner) throw codedError("FORBIDDEN", "code of one project may not use another's repositories or builds");
+  if (caller.execution !== undefined && caller.execution.owner !== owner)
+    throw codedError("FORBIDDEN", "code of one project may not use another's repositories or builds");
 }
 
 /** The repository a request names. Throws INVALID_INPUT, INVALID_CONTEXT or FORBIDDEN. */

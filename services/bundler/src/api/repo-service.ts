@@ -36,7 +36,8 @@ export function repoHandlers({ repos, committer, reader }: RepoServiceParts): Ha
     const name = ownedRepo(ref, call);
     const bare = await repos.find(name);
     const found = bare !== undefined && commit === "" ? (await bare.sync()).get(branchPrefix + mainBranch) : commit;
-    if (bare === undefined || found === undefined) throw codedError("NOT_FOUND", `${name.path} has no commit on ${mainBranch} yet; push or commit to it`);
+    if (bare === undefined || found === undefined)
+      throw codedError("NOT_FOUND", `${name.path} has no commit on ${mainBranch} yet; push or commit to it`);
     return { bare, commit: found };
   };
 
@@ -76,7 +77,8 @@ export function repoHandlers({ repos, committer, reader }: RepoServiceParts): Ha
     },
 
     listCommits: async ({ repo, from, limit }, call) => {
-      if (limit < 0 || limit > maxLimit) throw codedError("INVALID_INPUT", `limit ${limit} is not from 1 to ${maxLimit}; 0 means ${defaultLimit}`);
+      if (limit < 0 || limit > maxLimit)
+        throw codedError("INVALID_INPUT", `limit ${limit} is not from 1 to ${maxLimit}; 0 means ${defaultLimit}`);
       const { bare, commit } = await at(repo, from, call);
       const commits = await reader.log(bare, commit, limit === 0 ? defaultLimit : limit);
       return { commits: commits.map(({ timeS, parents, ...info }) => ({ ...info, timeS: BigInt(timeS), parents: [...parents] })) };
@@ -86,6 +88,10 @@ export function repoHandlers({ repos, committer, reader }: RepoServiceParts): Ha
 
 /** git keeps a name and an address for every commit: a principal that is an address is its own. */
 function authorOf(who: string): { name: string; email: string } {
-  const name = who.replace(/[<>\u0000-\u001f\u007f]/g, " ").trim().slice(0, 200) || "iterate";
+  const name =
+    who
+      .replace(/[<>\u0000-\u001f\u007f]/g, " ")
+      .trim()
+      .slice(0, 200) || "iterate";
   return { name, email: name.includes("@") ? name : `${name.replace(/[^A-Za-z0-9._-]+/g, "-")}@iterate.invalid` };
 }

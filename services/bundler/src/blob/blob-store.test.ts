@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { useTestDatabase } from "@iterate-platform/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startRepoHost, type RepoHost } from "../testing/repo-fixture.js";
+import { startRepoHost, type RepoHost } from "../api/repo-host.fixture.js";
 import { chunkBytes } from "./blob-store.js";
 
 const database = useTestDatabase();
@@ -12,16 +12,23 @@ let host: RepoHost;
 beforeAll(async () => void (host = await startRepoHost(database.url)));
 afterAll(() => host.stop());
 
-const bytes = (size: number, seed: number) => Buffer.from(Array.from({ length: 64 }, (_, at) => (at * 7 + seed) % 256)).toString("latin1").repeat(Math.ceil(size / 64)).slice(0, size);
+const bytes = (size: number, seed: number) =>
+  Buffer.from(Array.from({ length: 64 }, (_, at) => (at * 7 + seed) % 256))
+    .toString("latin1")
+    .repeat(Math.ceil(size / 64))
+    .slice(0, size);
 const sha256 = (data: string | Buffer) => createHash("sha256").update(data).digest("hex");
 
 describe("a blob", () => {
-  it.each([0, 1, chunkBytes - 1, chunkBytes, chunkBytes + 1, 3 * chunkBytes + 5])("of %i bytes comes back by its digest", async (size) => {
-    const data = Buffer.from(bytes(size, 1), "latin1");
-    const digest = await host.blobs.put(data);
-    expect(digest).toBe(sha256(data));
-    expect((await host.blobs.readAll(digest, size)).equals(data)).toBe(true);
-  });
+  it.each([0, 1, chunkBytes - 1, chunkBytes, chunkBytes + 1, 3 * chunkBytes + 5])(
+    "of %i bytes comes back by its digest",
+    async (size) => {
+      const data = Buffer.from(bytes(size, 1), "latin1");
+      const digest = await host.blobs.put(data);
+      expect(digest).toBe(sha256(data));
+      expect((await host.blobs.readAll(digest, size)).equals(data)).toBe(true);
+    },
+  );
 
   it("is the same from a file", async () => {
     const folder = mkdtempSync(join(tmpdir(), "blob-test-"));
@@ -53,7 +60,9 @@ describe("a blob", () => {
     const digest = await host.blobs.put(Buffer.from("orphan"));
     await host.blobs.sweep();
     expect((await host.blobs.readAll(digest, 100)).toString()).toBe("orphan");
-    await host.db.query("update blob set touched_at = now() - interval '61 minutes' where digest = $1", [Buffer.from(digest, "hex")]);
+    await host.db.query("update blob set touched_at = now() - interval '61 minutes' where digest = $1", [
+      Buffer.from(digest, "hex"),
+    ]);
     expect(await host.blobs.sweep()).toBe(1);
     await expect(host.blobs.readAll(digest, 100)).rejects.toMatchObject({ code: "NOT_FOUND" });
     expect((await host.db.query("select 1 from blob_chunk where digest = $1", [Buffer.from(digest, "hex")])).rows).toEqual([]);

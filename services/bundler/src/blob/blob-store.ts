@@ -29,7 +29,10 @@ export class BlobStore {
 
   /** Stores the bytes and answers their SHA-256 as hex. Safe to repeat. Throws UNAVAILABLE when Postgres is away. */
   put(data: Uint8Array): Promise<string> {
-    return this.#put({ size: data.byteLength, chunk: (index) => Promise.resolve(data.subarray(index * chunkBytes, (index + 1) * chunkBytes)) });
+    return this.#put({
+      size: data.byteLength,
+      chunk: (index) => Promise.resolve(data.subarray(index * chunkBytes, (index + 1) * chunkBytes)),
+    });
   }
 
   /** Stores a file without holding it in memory. */
@@ -96,7 +99,8 @@ export class BlobStore {
     if (await sql.touchBlob(this.#db, key, content.size)) return key.toString("hex");
     for (const [index, expected] of sums.entries()) {
       const stored = await sql.putChunk(this.#db, key, index, await content.chunk(index));
-      if (!stored.equals(expected)) throw codedError("INTERNAL", `piece ${index} of blob ${key.toString("hex")} was not stored as it was sent`);
+      if (!stored.equals(expected))
+        throw codedError("INTERNAL", `piece ${index} of blob ${key.toString("hex")} was not stored as it was sent`);
     }
     await sql.completeBlob(this.#db, key);
     return key.toString("hex");

@@ -39,7 +39,10 @@ export async function blobSize(db: Queryable, digest: Buffer): Promise<number | 
 }
 
 export async function getChunk(db: Queryable, digest: Buffer, chunk: number): Promise<Buffer | undefined> {
-  const { rows } = await db.query<{ data: Buffer }>(`select data from blob_chunk where digest = $1 and chunk = $2`, [digest, chunk]);
+  const { rows } = await db.query<{ data: Buffer }>(`select data from blob_chunk where digest = $1 and chunk = $2`, [
+    digest,
+    chunk,
+  ]);
   return rows[0]?.data;
 }
 

@@ -61,7 +61,9 @@ export class BuildStore {
       const data = await this.#blobs.readAll(blob, this.#limits.maxModuleBytes).catch(async (error: unknown) => {
         if (errorCode(error) !== "INTERNAL" && errorCode(error) !== "NOT_FOUND") throw error;
         await sql.removeBuilds(this.#db, owner, digest);
-        throw codedError("NOT_FOUND", `the stored module ${name} of build ${digest} was damaged; build its commit again`, { digest });
+        throw codedError("NOT_FOUND", `the stored module ${name} of build ${digest} was damaged; build its commit again`, {
+          digest,
+        });
       });
       yield { name, kind, data };
     }

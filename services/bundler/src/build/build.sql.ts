@@ -23,7 +23,10 @@ export async function findBuild(db: Queryable, owner: string, key: string): Prom
 
 /** The newest build with the digest: builds of one digest hold the same modules. */
 export async function findBuildByDigest(db: Queryable, owner: string, digest: string): Promise<BuildRow | undefined> {
-  const { rows } = await db.query<BuildRow>(`select key, digest, bundle from build where owner = $1 and digest = $2 order by created_at desc limit 1`, [owner, digest]);
+  const { rows } = await db.query<BuildRow>(
+    `select key, digest, bundle from build where owner = $1 and digest = $2 order by created_at desc limit 1`,
+    [owner, digest],
+  );
   return rows[0];
 }
 
@@ -36,12 +39,23 @@ export async function addBuild(db: Queryable, owner: string, build: BuildRow, mo
      insert into build_module (owner, key, name, kind, blob)
      select kept.owner, kept.key, module.name, module.kind, decode(module.blob, 'hex')
      from kept, unnest($5::text[], $6::text[], $7::text[]) as module (name, kind, blob)`,
-    [owner, build.key, build.digest, build.bundle, modules.map(({ name }) => name), modules.map(({ kind }) => kind), modules.map(({ blob }) => blob)],
+    [
+      owner,
+      build.key,
+      build.digest,
+      build.bundle,
+      modules.map(({ name }) => name),
+      modules.map(({ kind }) => kind),
+      modules.map(({ blob }) => blob),
+    ],
   );
 }
 
 export async function listModules(db: Queryable, owner: string, key: string): Promise<ModuleRow[]> {
-  const { rows } = await db.query<ModuleRow>(`select name, kind, encode(blob, 'hex') as blob from build_module where owner = $1 and key = $2 order by name`, [owner, key]);
+  const { rows } = await db.query<ModuleRow>(
+    `select name, kind, encode(blob, 'hex') as blob from build_module where owner = $1 and key = $2 order by name`,
+    [owner, key],
+  );
   return rows;
 }
 

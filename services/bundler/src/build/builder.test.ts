@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { eventually, useTestDatabase } from "@iterate-platform/testing";
 import { codedError } from "iterate/lib";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { owner, startRepoHost, type RepoHost } from "../testing/repo-fixture.js";
+import { owner, startRepoHost, type RepoHost } from "../api/repo-host.fixture.js";
 import { Builder, type BuildWorker } from "./builder.js";
 import { BuildStore } from "./build-store.js";
 import { bundle } from "./bundle.js";
@@ -33,19 +33,38 @@ beforeEach(() => {
 const worker: BuildWorker = {
   build: async ({ entries, files }, signal): Promise<BuildOutput> => {
     builds += 1;
-    await Promise.race([gate, new Promise((_, reject) => signal.addEventListener("abort", () => reject(codedError("CANCELLED", "ended"))))]);
+    await Promise.race([
+      gate,
+      new Promise((_, reject) => signal.addEventListener("abort", () => reject(codedError("CANCELLED", "ended")))),
+    ]);
     return await bundle({ entries, files, platform, limits: buildLimits });
   },
 };
 
 const builder = (more: { limits?: BuildLimits; toolchain?: string; worker?: BuildWorker } = {}) =>
-  new Builder({ repos: host.repos, reader: host.reader, store, worker, limits: buildLimits, toolchain: toolchainDigest(platform), ...more });
+  new Builder({
+    repos: host.repos,
+    reader: host.reader,
+    store,
+    worker,
+    limits: buildLimits,
+    toolchain: toolchainDigest(platform),
+    ...more,
+  });
 
 let repos = 0;
 async function commit(files: Readonly<Record<string, string>>, path = `/repos/b${(repos += 1)}`) {
   const bare = await host.repos.make({ owner, path });
   const changes = Object.entries(files).map(([file, content]) => ({ path: file, content: Buffer.from(content) }));
-  const oid = await host.committer.commit(bare, { message: "x", changes, author: { name: "A", email: "a@b.c" }, parent: undefined, pushId: crypto.randomUUID(), pusher: undefined, traceparent: undefined });
+  const oid = await host.committer.commit(bare, {
+    message: "x",
+    changes,
+    author: { name: "A", email: "a@b.c" },
+    parent: undefined,
+    pushId: crypto.randomUUID(),
+    pusher: undefined,
+    traceparent: undefined,
+  });
   return { repo: { owner, path }, commit: oid };
 }
 
@@ -80,7 +99,12 @@ describe("a build", () => {
     expect(built.entries.map(({ file }) => file)).toEqual(files);
     expect(built.entries.map((entry) => [...entry.classes].sort())).toEqual(classes.map((list) => [...list].sort()));
     expect(progress.map(({ stage }) => stage)).toEqual(["read", "bundle", "store"]);
-    expect(Object.keys(await modulesOf(built.digest)).sort()).toEqual(files.map((file) => file.replace(".ts", ".js")).flatMap((module) => [module, `${module}.map`]).sort());
+    expect(Object.keys(await modulesOf(built.digest)).sort()).toEqual(
+      files
+        .map((file) => file.replace(".ts", ".js"))
+        .flatMap((module) => [module, `${module}.map`])
+        .sort(),
+    );
   });
 
   it("of the same tree is there already, whatever commit or repository it is in", async () => {
@@ -103,8 +127,17 @@ describe("a build", () => {
   });
 
   it("changes the identity of the modules that load a changed file, and of no other", async () => {
-    const files = { "iterate.toml": `${toml}\n[processors.q]\nmodule = "q.ts"\nclass = "Q"\ncontext = "/x"\n`, "p.ts": `import "./lib"; export class P {}`, "q.ts": "export class Q {}", "lib.ts": "console.log(1)", "README.md": "a" };
-    const identities = async (more: Record<string, string>) => Object.fromEntries((await run(await commit({ ...files, ...more })).result).bundle.entries.map(({ file, identity }) => [file, identity]));
+    const files = {
+      "iterate.toml": `${toml}\n[processors.q]\nmodule = "q.ts"\nclass = "Q"\ncontext = "/x"\n`,
+      "p.ts": `import "./lib"; export class P {}`,
+      "q.ts": "export class Q {}",
+      "lib.ts": "console.log(1)",
+      "README.md": "a",
+    };
+    const identities = async (more: Record<string, string>) =>
+      Object.fromEntries(
+        (await run(await commit({ ...files, ...more })).result).bundle.entries.map(({ file, identity }) => [file, identity]),
+      );
     const before = await identities({});
     const after = await identities({ "lib.ts": "console.log(2)" });
     expect(after["q.ts"]).toBe(before["q.ts"]);
@@ -150,7 +183,11 @@ describe("a build", () => {
   });
 
   it("without anything to run is empty", async () => {
-    expect((await run(await commit({ "iterate.toml": "" })).result).bundle).toMatchObject({ mainModule: null, entries: [], processors: [] });
+    expect((await run(await commit({ "iterate.toml": "" })).result).bundle).toMatchObject({
+      mainModule: null,
+      entries: [],
+      processors: [],
+    });
     expect(builds).toBe(0);
   });
 });
@@ -158,11 +195,22 @@ describe("a build", () => {
 describe("a build is refused", () => {
   it.each<[string, Record<string, string>, RegExp]>([
     ["without a manifest", { "a.ts": "" }, /^iterate\.toml: the repo has no iterate\.toml/],
-    ["for a class that is not exported", { "iterate.toml": toml, "p.ts": "export class Other {}; class P {}" }, /^iterate\.toml: \[processors\.p\] class P is not exported by p\.ts; it exports Other/],
+    [
+      "for a class that is not exported",
+      { "iterate.toml": toml, "p.ts": "export class Other {}; class P {}" },
+      /^iterate\.toml: \[processors\.p\] class P is not exported by p\.ts; it exports Other/,
+    ],
     ["for a class that is no class", { "iterate.toml": toml, "p.ts": "export const P = 1" }, /it exports no class by name/],
-    ["for an unknown package", { "iterate.toml": toml, "p.ts": `import "left-pad"; export class P {}` }, /^p\.ts:1:8: the package "left-pad"/],
+    [
+      "for an unknown package",
+      { "iterate.toml": toml, "p.ts": `import "left-pad"; export class P {}` },
+      /^p\.ts:1:8: the package "left-pad"/,
+    ],
   ])("%s", async (_, files, message) => {
-    await expect(run(await commit(files)).result).rejects.toMatchObject({ code: "BUILD_FAILED", message: expect.stringMatching(message) });
+    await expect(run(await commit(files)).result).rejects.toMatchObject({
+      code: "BUILD_FAILED",
+      message: expect.stringMatching(message),
+    });
   });
 
   it("for a commit that is not there, and for a repository that is not there", async () => {
@@ -173,12 +221,25 @@ describe("a build is refused", () => {
   });
 
   it("when its sources are over a limit, and not at it", async () => {
-    const at = await commit({ "iterate.toml": toml, "p.ts": "export class P { limit = 1 }", "x.txt": "x".repeat(100), "photo.png": "y".repeat(1000) });
-    await expect(run(at, builder({ limits: { ...buildLimits, maxFiles: 3 } })).result).rejects.toThrow(/the commit has 4 files; at most 3/);
-    await expect(run(at, builder({ limits: { ...buildLimits, maxFileBytes: 99 } })).result).rejects.toThrow(/x\.txt: has 100 bytes; a source file may have 99/);
+    const at = await commit({
+      "iterate.toml": toml,
+      "p.ts": "export class P { limit = 1 }",
+      "x.txt": "x".repeat(100),
+      "photo.png": "y".repeat(1000),
+    });
+    await expect(run(at, builder({ limits: { ...buildLimits, maxFiles: 3 } })).result).rejects.toThrow(
+      /the commit has 4 files; at most 3/,
+    );
+    await expect(run(at, builder({ limits: { ...buildLimits, maxFileBytes: 99 } })).result).rejects.toThrow(
+      /x\.txt: has 100 bytes; a source file may have 99/,
+    );
     const bytes = toml.length + 28 + 100;
-    await expect(run(at, builder({ limits: { ...buildLimits, maxSourceBytes: bytes - 1 } })).result).rejects.toThrow(/the source files of the commit have/);
-    await expect(run(at, builder({ limits: { ...buildLimits, maxFiles: 4, maxFileBytes: 100, maxSourceBytes: bytes } })).result).resolves.toMatchObject({ cached: false });
+    await expect(run(at, builder({ limits: { ...buildLimits, maxSourceBytes: bytes - 1 } })).result).rejects.toThrow(
+      /the source files of the commit have/,
+    );
+    await expect(
+      run(at, builder({ limits: { ...buildLimits, maxFiles: 4, maxFileBytes: 100, maxSourceBytes: bytes } })).result,
+    ).resolves.toMatchObject({ cached: false });
   });
 });
 
@@ -192,8 +253,14 @@ describe("a stored bundle", () => {
     const at = await commit({ "iterate.toml": toml, "p.ts": "export class P { damaged = 1 }" });
     const { bundle: built } = await run(at).result;
     const modules = await modulesOf(built.digest);
-    await host.db.query("update blob_chunk set data = 'evil' where digest in (select blob from build_module where name = 'p.js' and key in (select key from build where digest = $1))", [built.digest]);
-    await expect(modulesOf(built.digest)).rejects.toMatchObject({ code: "NOT_FOUND", message: expect.stringMatching(/build its commit again/) });
+    await host.db.query(
+      "update blob_chunk set data = 'evil' where digest in (select blob from build_module where name = 'p.js' and key in (select key from build where digest = $1))",
+      [built.digest],
+    );
+    await expect(modulesOf(built.digest)).rejects.toMatchObject({
+      code: "NOT_FOUND",
+      message: expect.stringMatching(/build its commit again/),
+    });
     expect((await run(at).result).cached).toBe(false);
     expect(await modulesOf(built.digest)).toEqual(modules);
   });

@@ -20,7 +20,10 @@ export interface BuildWorker {
    * Throws BUILD_FAILED when the sources are refused, OVERLOADED, UNAVAILABLE when there is no worker or it has another toolchain,
    * CANCELLED when `signal` fires.
    */
-  build(job: { entries: readonly string[]; files: readonly SourceFile[]; toolchain: string }, signal: AbortSignal): Promise<BuildOutput>;
+  build(
+    job: { entries: readonly string[]; files: readonly SourceFile[]; toolchain: string },
+    signal: AbortSignal,
+  ): Promise<BuildOutput>;
 }
 
 export interface BuilderParts {
@@ -64,18 +67,30 @@ export class Builder {
     if (existing !== undefined) return { bundle: existing, cached: true };
 
     const bundle = await this.#flights.join(`${repo.owner} ${key}`, { onProgress, signal }, async (flight) => {
-      const contents = await reader.contents(bare, sources.filter(({ isRead }) => isRead).map(({ entry }) => entry));
+      const contents = await reader.contents(
+        bare,
+        sources.filter(({ isRead }) => isRead).map(({ entry }) => entry),
+      );
       return await this.#make(repo.owner, key, sources, sourceFiles(sources, contents), flight);
     });
     return { bundle, cached: false };
   }
 
-  async #make(owner: string, key: string, sources: readonly Source[], files: readonly SourceFile[], { onProgress, signal }: { onProgress: (progress: Progress) => void; signal: AbortSignal }): Promise<Bundle> {
+  async #make(
+    owner: string,
+    key: string,
+    sources: readonly Source[],
+    files: readonly SourceFile[],
+    { onProgress, signal }: { onProgress: (progress: Progress) => void; signal: AbortSignal },
+  ): Promise<Bundle> {
     const { store, worker, limits, toolchain } = this.#parts;
     const regular = new Map(files.filter(({ symlink }) => !symlink).map((file) => [file.path, file]));
     const manifest = parseManifest(text(regular.get(manifestFile)), (path) => regular.has(path));
     const entries = manifestEntries(manifest);
-    if (entries.length > limits.maxEntries) throw buildFailed([{ file: manifestFile, message: `names ${entries.length} modules; at most ${limits.maxEntries} are built` }]);
+    if (entries.length > limits.maxEntries)
+      throw buildFailed([
+        { file: manifestFile, message: `names ${entries.length} modules; at most ${limits.maxEntries} are built` },
+      ]);
     onProgress({ stage: "bundle", message: `bundling ${entries.join(", ") || "nothing"} with ${sources.length} files at hand` });
     const output = entries.length === 0 ? { entries: [], modules: [] } : await worker.build({ entries, files, toolchain }, signal);
     const bundle = bundleOf(manifest, entries, output);
@@ -117,4 +132,3 @@ function bundleOf(manifest: Manifest, asked: readonly string[], output: BuildOut
   const mainModule = manifest.main === null ? null : byFile.get(manifest.main)!.module;
   return { digest: bundleDigest(mainModule ?? "", entries, output.modules), mainModule, entries, processors: manifest.processors };
 }
-

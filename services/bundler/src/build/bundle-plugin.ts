@@ -18,7 +18,10 @@ const loaders: ReadonlyMap<string, Loader> = new Map<string, Loader>([
   [".mjs", "js"],
   [".jsx", "jsx"],
   [".json", "json"],
-  ...[".txt", ".md", ".html", ".css", ".sql", ".svg", ".xml", ".csv", ".toml", ".yaml", ".yml"].map((ending): [string, Loader] => [ending, "text"]),
+  ...[".txt", ".md", ".html", ".css", ".sql", ".svg", ".xml", ".csv", ".toml", ".yaml", ".yml"].map((ending): [string, Loader] => [
+    ending,
+    "text",
+  ]),
 ]);
 
 /** True when a build can use what the file holds; of other files only the name matters. */
@@ -60,7 +63,10 @@ export function bundlePlugin({ files, names, platform, module, onAsset }: Bundle
       case "refused":
         return refusal(resolution.message);
       case "external":
-        if (args.kind === "require-call") return refusal(`${JSON.stringify(args.path)} can only be imported, not required; write import … from ${JSON.stringify(resolution.specifier)}`);
+        if (args.kind === "require-call")
+          return refusal(
+            `${JSON.stringify(args.path)} can only be imported, not required; write import … from ${JSON.stringify(resolution.specifier)}`,
+          );
         return { path: resolution.specifier, external: true, sideEffects: false };
       case "platform":
         return { path: resolution.id, namespace: "platform", sideEffects: platform.modules[resolution.id]!.sideEffects };
@@ -101,14 +107,25 @@ function wasmAsset(file: SourceFile, module: string, args: OnResolveArgs, onAsse
   return { path: path.startsWith(".") ? path : `./${path}`, external: true };
 }
 
-function loadProject(files: ReadonlyMap<string, SourceFile>, path: string, attributes: Readonly<Record<string, string>>): OnLoadResult {
+function loadProject(
+  files: ReadonlyMap<string, SourceFile>,
+  path: string,
+  attributes: Readonly<Record<string, string>>,
+): OnLoadResult {
   const file = files.get(path);
   if (file === undefined || file.symlink) return { errors: [{ text: `the repo has no regular file ${JSON.stringify(path)}` }] };
   const asked = attributes["type"];
   const loader = asked === undefined ? loaders.get(posix.extname(path)) : attributeLoaders.get(asked);
   if (loader === undefined) {
-    const what = asked === undefined ? `files ending in ${JSON.stringify(posix.extname(path))}` : `imports with type ${JSON.stringify(asked)}`;
-    return { errors: [{ text: `${what} cannot be built; a build takes ${[...loaders.keys()].join(" ")} .wasm, and with { type: "json" | "text" }` }] };
+    const what =
+      asked === undefined ? `files ending in ${JSON.stringify(posix.extname(path))}` : `imports with type ${JSON.stringify(asked)}`;
+    return {
+      errors: [
+        {
+          text: `${what} cannot be built; a build takes ${[...loaders.keys()].join(" ")} .wasm, and with { type: "json" | "text" }`,
+        },
+      ],
+    };
   }
   const isCode = loader === "ts" || loader === "tsx" || loader === "js" || loader === "jsx";
   return { contents: isCode ? Buffer.concat([file.data, Buffer.from(neutralSourceMap)]) : file.data, loader };

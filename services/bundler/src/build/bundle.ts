@@ -28,9 +28,16 @@ export async function bundle({ entries, files, platform, limits }: BundleInput):
   let bytes = 0;
   const add = (module: BuiltModule, file: string): void => {
     if (modules.has(module.name)) return;
-    if (module.data.byteLength > limits.maxModuleBytes) throw buildFailed([{ file, message: `makes the module ${module.name} of ${module.data.byteLength} bytes; at most ${limits.maxModuleBytes} are loaded` }]);
+    if (module.data.byteLength > limits.maxModuleBytes)
+      throw buildFailed([
+        {
+          file,
+          message: `makes the module ${module.name} of ${module.data.byteLength} bytes; at most ${limits.maxModuleBytes} are loaded`,
+        },
+      ]);
     bytes += module.data.byteLength;
-    if (bytes > limits.maxOutputBytes) throw buildFailed([{ file, message: `the modules of this build have more than ${limits.maxOutputBytes} bytes together` }]);
+    if (bytes > limits.maxOutputBytes)
+      throw buildFailed([{ file, message: `the modules of this build have more than ${limits.maxOutputBytes} bytes together` }]);
     modules.set(module.name, module);
   };
 
@@ -65,7 +72,9 @@ export async function bundle({ entries, files, platform, limits }: BundleInput):
       throw isBuildFailure(error) ? buildFailed(error.errors.map((message) => problemOf(message, file))) : error;
     });
 
-    const stray = Object.keys(result.metafile.inputs).find((input) => !inputNamespaces.some((namespace) => input.startsWith(`${namespace}:`)));
+    const stray = Object.keys(result.metafile.inputs).find(
+      (input) => !inputNamespaces.some((namespace) => input.startsWith(`${namespace}:`)),
+    );
     if (stray !== undefined) throw buildFailed([{ file, message: computedImport }]);
     for (const output of result.outputFiles) {
       const isMap = output.path.endsWith(".map");
@@ -83,7 +92,8 @@ function nameModules(entries: readonly string[]): Map<string, string> {
     entries.map((file) => {
       const module = file.replace(/\.[^./]+$/, ".js");
       const other = taken.get(module);
-      if (other !== undefined) throw buildFailed([{ file, message: `would be built as ${module}, and so would ${other}; rename one of them` }]);
+      if (other !== undefined)
+        throw buildFailed([{ file, message: `would be built as ${module}, and so would ${other}; rename one of them` }]);
       taken.set(module, file);
       return [file, module];
     }),
@@ -115,7 +125,8 @@ function isClass(code: string, local: string): boolean {
   return new RegExp(`(?:^|[^\\w$.])(?:class ${name}|${name} = class)(?![\\w$])`).test(code);
 }
 
-const isBuildFailure = (error: unknown): error is BuildFailure => error instanceof Error && Array.isArray((error as Partial<BuildFailure>).errors);
+const isBuildFailure = (error: unknown): error is BuildFailure =>
+  error instanceof Error && Array.isArray((error as Partial<BuildFailure>).errors);
 
 function problemOf({ text, location }: Message, entry: string): BuildProblem {
   const isComputed = /will not be bundled|was not recognized because|^Could not resolve (import|require)\(/.test(text);

@@ -26,7 +26,11 @@ export function moduleIdentity(code: Uint8Array): string {
 }
 
 /** Digest over every module and its place. */
-export function bundleDigest(mainModule: string, entries: readonly BuiltEntry[], modules: readonly Pick<BuiltModule, "name" | "kind" | "data">[]): string {
+export function bundleDigest(
+  mainModule: string,
+  entries: readonly BuiltEntry[],
+  modules: readonly Pick<BuiltModule, "name" | "kind" | "data">[],
+): string {
   const places = entries.map(({ file, module }) => [file, module]).sort(byFirst);
   const contents = modules.map(({ name, kind, data }) => [name, kind, hash("sha256", data)]).sort(byFirst);
   return hash("sha256", JSON.stringify(["bundle", 1, mainModule, places, contents]));

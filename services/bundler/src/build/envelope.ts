@@ -33,7 +33,8 @@ export function unpackEnvelope<Header>(bytes: Buffer): Envelope<Header> {
   }
   if (!Array.isArray(parsed.lengths)) return broken();
   const parts = (parsed.lengths as unknown[]).map((length) => {
-    if (typeof length !== "number" || !Number.isSafeInteger(length) || length < 0 || at + length > bytes.byteLength) return broken();
+    if (typeof length !== "number" || !Number.isSafeInteger(length) || length < 0 || at + length > bytes.byteLength)
+      return broken();
     const part = bytes.subarray(at, at + length);
     at += length;
     return part;

@@ -12,6 +12,10 @@ export interface JobRequest {
 
 /** With `built`, the parts of its envelope are the modules' bytes, in order. */
 export type JobReply =
-  | { readonly kind: "built"; readonly entries: readonly BuiltEntry[]; readonly modules: readonly { readonly name: string; readonly kind: ModuleKind }[] }
+  | {
+      readonly kind: "built";
+      readonly entries: readonly BuiltEntry[];
+      readonly modules: readonly { readonly name: string; readonly kind: ModuleKind }[];
+    }
   | { readonly kind: "refused"; readonly message: string; readonly problems: unknown }
   | { readonly kind: "crashed"; readonly message: string };

@@ -45,9 +45,17 @@ const headerAllowance = 4 * 1024 * 1024;
  * Builds the files. Throws BUILD_FAILED when the sources are refused or cost more than a job may; INTERNAL when the process cannot
  * run or dies for no reason of theirs; CANCELLED when `signal` fires. The process is gone when this settles.
  */
-export async function runBuildJob({ entries, files, deadlineMs, signal }: BuildJobInput, options: JobOptions): Promise<BuildOutput> {
+export async function runBuildJob(
+  { entries, files, deadlineMs, signal }: BuildJobInput,
+  options: JobOptions,
+): Promise<BuildOutput> {
   if (signal.aborted) throw codedError("CANCELLED", "the caller of the build went away");
-  const request: JobRequest = { entries, files: files.map(({ path, symlink }) => ({ path, symlink })), platform: options.platform, limits: options.buildLimits };
+  const request: JobRequest = {
+    entries,
+    files: files.map(({ path, symlink }) => ({ path, symlink })),
+    platform: options.platform,
+    limits: options.buildLimits,
+  };
   const child = spawnJob(options.jobLimits);
   const closed = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
   closed.catch(() => undefined);
@@ -74,7 +82,10 @@ export async function runBuildJob({ entries, files, deadlineMs, signal }: BuildJ
     if (ended === "deadline") throw tooCostly(`took longer than ${deadlineMs} ms`);
     if (ended === "output") throw tooCostly(`made more than ${options.buildLimits.maxOutputBytes} bytes`);
     if (signalName === "SIGXCPU" || signalName === "SIGKILL") throw tooCostly(`used more than ${options.jobLimits.cpuS} s of CPU`);
-    if (code !== 0) throw outOfMemory(stderr()) ? tooCostly(`used more than ${options.jobLimits.memoryMiB} MiB of memory`) : died(code, signalName, stderr());
+    if (code !== 0)
+      throw outOfMemory(stderr())
+        ? tooCostly(`used more than ${options.jobLimits.memoryMiB} MiB of memory`)
+        : died(code, signalName, stderr());
     return readReply(await output, stderr());
   } finally {
     clearTimeout(timer);
@@ -151,14 +162,17 @@ function readReply(bytes: Buffer, stderr: string): BuildOutput {
       throw codedError("BUILD_FAILED", header.message, { problems: header.problems });
     case "crashed":
       // esbuild has no error for sources nested deeper than its stack or larger than its memory: its process just ends.
-      if (/service (was stopped|is no longer running)/.test(header.message)) throw tooCostly("is nested too deeply or needs too much memory to be read");
+      if (/service (was stopped|is no longer running)/.test(header.message))
+        throw tooCostly("is nested too deeply or needs too much memory to be read");
       throw new CodedError("INTERNAL", "a build job failed", { cause: new Error(`${header.message}\n${stderr}`) });
   }
 }
 
-const tooCostly = (what: string): CodedError => buildFailed([{ file: "build", message: `the code ${what}; split it or make it smaller` }]);
+const tooCostly = (what: string): CodedError =>
+  buildFailed([{ file: "build", message: `the code ${what}; split it or make it smaller` }]);
 
-const outOfMemory = (stderr: string): boolean => /out of memory|OOM|allocation failed|std::bad_alloc|cannot allocate memory/i.test(stderr);
+const outOfMemory = (stderr: string): boolean =>
+  /out of memory|OOM|allocation failed|std::bad_alloc|cannot allocate memory/i.test(stderr);
 
 const died = (code: number | null, signal: NodeJS.Signals | null, stderr: string): CodedError =>
   new CodedError("INTERNAL", `a build job's process ended with ${signal ?? `code ${code}`}`, { cause: new Error(stderr) });

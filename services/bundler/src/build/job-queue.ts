@@ -44,7 +44,11 @@ export class JobQueue {
       return;
     }
     if (this.#waiting.size >= this.#options.maxWaiting) {
-      throw new CodedError("OVERLOADED", `${this.#running} jobs run and ${this.#waiting.size} wait, which is the limit; retry later`, { retryAfterMs: 1000 });
+      throw new CodedError(
+        "OVERLOADED",
+        `${this.#running} jobs run and ${this.#waiting.size} wait, which is the limit; retry later`,
+        { retryAfterMs: 1000 },
+      );
     }
     await new Promise<void>((resolve, reject) => {
       const waiting: Waiting = {

@@ -38,25 +38,50 @@ describe("iterate.toml", () => {
   it.each([
     ["no file", undefined, /iterate\.toml: the repo has no iterate\.toml at its root; add one, e\.g\./],
     ["not TOML", "[project\nmain", /iterate\.toml:1:\d+: is not TOML/],
-    ["an unknown table", "[projects]\n", /iterate\.toml:1: "projects" is not known here; known: \[project\] and \[processors\.<name>\]/],
+    [
+      "an unknown table",
+      "[projects]\n",
+      /iterate\.toml:1: "projects" is not known here; known: \[project\] and \[processors\.<name>\]/,
+    ],
     ["an unknown key", '[project]\nmain = "worker.ts"\nmian = 1', /iterate\.toml:3: "mian" is not known here; known: main/],
-    ["a missing key", '\n[processors.triage]\nmodule = "triage.ts"\ncontext = "/x"', /iterate\.toml:2: \[processors\.triage\] needs class = "…"/],
+    [
+      "a missing key",
+      '\n[processors.triage]\nmodule = "triage.ts"\ncontext = "/x"',
+      /iterate\.toml:2: \[processors\.triage\] needs class = "…"/,
+    ],
     ["a wrong type", "[project]\nmain = 7", /iterate\.toml:2: main invalid input: expected string/],
-    ["a relative context", triage.replace('"/integrations', '"integrations'), /iterate\.toml:4: context must be an absolute context path/],
+    [
+      "a relative context",
+      triage.replace('"/integrations', '"integrations'),
+      /iterate\.toml:4: context must be an absolute context path/,
+    ],
     ["a file that is not there", '[project]\nmain = "wroker.ts"', /iterate\.toml:2: the commit has no file "wroker\.ts"/],
-    ["a module that is not there", triage.replace("triage.ts", "tirage.ts"), /iterate\.toml:2: the commit has no file "tirage\.ts"/],
+    [
+      "a module that is not there",
+      triage.replace("triage.ts", "tirage.ts"),
+      /iterate\.toml:2: the commit has no file "tirage\.ts"/,
+    ],
     ["a path with dots", '[project]\nmain = "../worker.ts"', /iterate\.toml:2: main must be a file of the repo/],
     ["an absolute path", '[project]\nmain = "/etc/passwd.ts"', /iterate\.toml:2: main must be a file of the repo/],
     ["a file that is no code", '[project]\nmain = "README.md"', /iterate\.toml:2: main must be a TypeScript or JavaScript file/],
-    ["a class that is no name", triage.replace("TriageDurableObject", "a b"), /iterate\.toml:3: class must be the name of an exported class/],
-    ["a reserved name", triage.replace("processors.triage", "processors.publication"), /iterate\.toml:1: the name "publication" is reserved/],
+    [
+      "a class that is no name",
+      triage.replace("TriageDurableObject", "a b"),
+      /iterate\.toml:3: class must be the name of an exported class/,
+    ],
+    [
+      "a reserved name",
+      triage.replace("processors.triage", "processors.publication"),
+      /iterate\.toml:1: the name "publication" is reserved/,
+    ],
     ["a name with a dot", triage.replace("processors.triage", 'processors."a b"'), /iterate\.toml:1: the name "a b" may only have/],
   ])("refuses %s, naming the place", (_, text, message) => {
     expect(refusal(text)).toMatch(message);
   });
 
   it("takes exactly as many processors as it says", () => {
-    const many = (count: number) => Array.from({ length: count }, (_, at) => triage.replace("processors.triage", `processors.p${at}`)).join("\n");
+    const many = (count: number) =>
+      Array.from({ length: count }, (_, at) => triage.replace("processors.triage", `processors.p${at}`)).join("\n");
     expect(parse(many(maxProcessors)).processors).toHaveLength(maxProcessors);
     expect(refusal(many(maxProcessors + 1))).toMatch(/declares 101 processors; at most 100/);
   });

@@ -63,15 +63,26 @@ const schema = z.strictObject({
  * the commit holds a regular file. Throws BUILD_FAILED. Not retryable.
  */
 export function parseManifest(text: string | undefined, hasFile: (path: string) => boolean): Manifest {
-  if (text === undefined) throw buildFailed([{ file: manifestFile, message: `the repo has no ${manifestFile} at its root; add one, ${example}` }]);
-  if (Buffer.byteLength(text) > maxManifestBytes) throw buildFailed([{ file: manifestFile, message: `has ${Buffer.byteLength(text)} bytes; at most ${maxManifestBytes} are read` }]);
+  if (text === undefined)
+    throw buildFailed([{ file: manifestFile, message: `the repo has no ${manifestFile} at its root; add one, ${example}` }]);
+  if (Buffer.byteLength(text) > maxManifestBytes)
+    throw buildFailed([
+      { file: manifestFile, message: `has ${Buffer.byteLength(text)} bytes; at most ${maxManifestBytes} are read` },
+    ]);
 
   let document: unknown;
   try {
     document = parseToml(text);
   } catch (error) {
     if (!(error instanceof TomlError)) throw buildFailed([{ file: manifestFile, message: "is not TOML" }]);
-    throw buildFailed([{ file: manifestFile, line: error.line, column: error.column, message: error.message.split("\n")[0]!.replace(/^Invalid TOML document: /, "is not TOML: ") }]);
+    throw buildFailed([
+      {
+        file: manifestFile,
+        line: error.line,
+        column: error.column,
+        message: error.message.split("\n")[0]!.replace(/^Invalid TOML document: /, "is not TOML: "),
+      },
+    ]);
   }
 
   const parsed = schema.safeParse(document);
@@ -83,15 +94,18 @@ export function parseManifest(text: string | undefined, hasFile: (path: string) 
   );
   const problems: BuildProblem[] = [];
   const refuse = (path: readonly string[], message: string): void => void problems.push({ ...placeOf(path, lines), message });
-  if (processors.length > maxProcessors) refuse(["processors"], `declares ${processors.length} processors; at most ${maxProcessors} are taken`);
+  if (processors.length > maxProcessors)
+    refuse(["processors"], `declares ${processors.length} processors; at most ${maxProcessors} are taken`);
   for (const { name, file } of processors) {
     const table = ["processors", name];
-    if (!processorName.test(name)) refuse(table, `the name ${JSON.stringify(name)} may only have letters, digits, "_" and "-", at most 128`);
+    if (!processorName.test(name))
+      refuse(table, `the name ${JSON.stringify(name)} may only have letters, digits, "_" and "-", at most 128`);
     else if (reservedNames.has(name)) refuse(table, `the name ${JSON.stringify(name)} is reserved; choose another`);
     if (!hasFile(file)) refuse([...table, "module"], `the commit has no file ${JSON.stringify(file)}; add it or correct the name`);
   }
   const named = parsed.data.project?.main;
-  if (named !== undefined && !hasFile(named)) refuse(["project", "main"], `the commit has no file ${JSON.stringify(named)}; add it or correct the name`);
+  if (named !== undefined && !hasFile(named))
+    refuse(["project", "main"], `the commit has no file ${JSON.stringify(named)}; add it or correct the name`);
   if (problems.length > 0) throw buildFailed(problems);
 
   return { main: named ?? (hasFile(defaultMain) ? defaultMain : null), processors };
@@ -104,7 +118,12 @@ export function manifestEntries({ main, processors }: Manifest): string[] {
 
 /** True for a normal relative path as git lists it. */
 export function isRepoPath(path: string): boolean {
-  return path !== "" && path.isWellFormed() && !/[\u0000-\u001f\u007f\\]/.test(path) && path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
+  return (
+    path !== "" &&
+    path.isWellFormed() &&
+    !/[\u0000-\u001f\u007f\\]/.test(path) &&
+    path.split("/").every((part) => part !== "" && part !== "." && part !== "..")
+  );
 }
 
 function isContextPath(path: string): boolean {
@@ -120,12 +139,16 @@ function problemOf(issue: z.core.$ZodIssue, lines: readonly string[]): BuildProb
   const path = issue.path.map(String);
   if (issue.code === "unrecognized_keys") {
     const key = issue.keys[0]!;
-    const known = path.length === 0 ? "[project] and [processors.<name>]" : path[0] === "project" ? "main" : "module, class and context";
+    const known =
+      path.length === 0 ? "[project] and [processors.<name>]" : path[0] === "project" ? "main" : "module, class and context";
     return { ...placeOf([...path, key], lines), message: `${JSON.stringify(key)} is not known here; known: ${known}` };
   }
   const missing = issue.code === "invalid_type" && issue.input === undefined && /received undefined/.test(issue.message);
   const key = path.at(-1) ?? manifestFile;
-  return { ...placeOf(path, lines), message: missing ? `${tableName(path.slice(0, -1))} needs ${key} = "…"` : `${key} ${lowerFirst(issue.message)}` };
+  return {
+    ...placeOf(path, lines),
+    message: missing ? `${tableName(path.slice(0, -1))} needs ${key} = "…"` : `${key} ${lowerFirst(issue.message)}`,
+  };
 }
 
 const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1);
@@ -152,7 +175,13 @@ function placeOf(path: readonly string[], lines: readonly string[]): { file: str
 
 function isHeader(line: string, path: readonly string[]): boolean {
   const match = /^\s*\[\s*([^\]]+?)\s*\]/.exec(line);
-  return match !== null && match[1]!.split(".").map((part) => part.trim().replace(/^["'](.*)["']$/, "$1")).join("\0") === path.join("\0");
+  return (
+    match !== null &&
+    match[1]!
+      .split(".")
+      .map((part) => part.trim().replace(/^["'](.*)["']$/, "$1"))
+      .join("\0") === path.join("\0")
+  );
 }
 
 function isKey(line: string, key: string): boolean {

@@ -26,7 +26,14 @@ export interface PlatformModules {
 }
 
 /** What project code may import of `iterate`; the other entries are for Node programs. */
-const iterateEntries = ["iterate/sdk", "iterate/stream/processor", "iterate/stream/test-support", "iterate/api", "iterate/events", "iterate/lib"];
+const iterateEntries = [
+  "iterate/sdk",
+  "iterate/stream/processor",
+  "iterate/stream/test-support",
+  "iterate/api",
+  "iterate/events",
+  "iterate/lib",
+];
 const zodEntries = ["zod", "zod/v4", "zod/v4/core", "zod/mini", "zod/v4/mini"];
 
 /** Raised whenever the options or rules of a build change what it answers for the same sources. */
@@ -53,7 +60,12 @@ export async function loadPlatformModules(): Promise<PlatformModules> {
 export async function collectPlatformModules(): Promise<PlatformModules> {
   const specifiers = [...iterateEntries, ...zodEntries];
   const result = await build({
-    stdin: { contents: specifiers.map((specifier) => `import ${JSON.stringify(specifier)};`).join("\n"), resolveDir: import.meta.dirname, sourcefile: "entries.ts", loader: "ts" },
+    stdin: {
+      contents: specifiers.map((specifier) => `import ${JSON.stringify(specifier)};`).join("\n"),
+      resolveDir: import.meta.dirname,
+      sourcefile: "entries.ts",
+      loader: "ts",
+    },
     bundle: true,
     write: false,
     format: "esm",
@@ -67,7 +79,10 @@ export async function collectPlatformModules(): Promise<PlatformModules> {
     tsconfigRaw: "{}",
     logLevel: "silent",
   }).catch((error: unknown) => {
-    throw codedError("INTERNAL", `the platform's modules cannot be collected: ${error instanceof Error ? error.message : String(error)}`);
+    throw codedError(
+      "INTERNAL",
+      `the platform's modules cannot be collected: ${error instanceof Error ? error.message : String(error)}`,
+    );
   });
 
   const ids = new Map<string, string>();
@@ -80,13 +95,20 @@ export async function collectPlatformModules(): Promise<PlatformModules> {
   const entries: Record<string, string> = {};
   for (const [input, { imports }] of Object.entries(result.metafile.inputs).sort(([a], [b]) => (a < b ? -1 : 1))) {
     const targets = imports.filter((target) => target.external !== true && target.original !== undefined);
-    const resolved = Object.fromEntries(targets.map((target) => [target.original!, idOf(target.path)]).sort(([a], [b]) => (a! < b! ? -1 : 1)));
+    const resolved: Record<string, string> = Object.fromEntries(
+      targets.map((target): [string, string] => [target.original!, idOf(target.path)]).sort(([a], [b]) => (a < b ? -1 : 1)),
+    );
     if (input === "entries.ts" || input === "<stdin>") {
       Object.assign(entries, resolved);
       continue;
     }
     const file = join(import.meta.dirname, input);
-    modules[idOf(input)] = { contents: readFileSync(file, "utf8"), loader: loaderOf(file), sideEffects: hasSideEffects(file), imports: resolved };
+    modules[idOf(input)] = {
+      contents: readFileSync(file, "utf8"),
+      loader: loaderOf(file),
+      sideEffects: hasSideEffects(file),
+      imports: resolved,
+    };
   }
   withoutCodeGeneration(entries, modules);
   const sorted = Object.fromEntries(Object.entries(modules).sort(([a], [b]) => (a < b ? -1 : 1)));
@@ -101,7 +123,12 @@ function withoutCodeGeneration(entries: Record<string, string>, modules: Record<
   const core = entries["zod/v4/core"];
   if (core === undefined) throw codedError("INTERNAL", "the installed zod has no zod/v4/core");
   const switchId = "zod/jitless";
-  modules[switchId] = { contents: `import { config } from "core";\nconfig({ jitless: true });\n`, loader: "js", sideEffects: true, imports: { core } };
+  modules[switchId] = {
+    contents: `import { config } from "core";\nconfig({ jitless: true });\n`,
+    loader: "js",
+    sideEffects: true,
+    imports: { core },
+  };
   const wrapped = new Map<string, string>();
   for (const specifier of zodEntries) {
     const target = entries[specifier];
@@ -115,7 +142,12 @@ function withoutCodeGeneration(entries: Record<string, string>, modules: Record<
   }
   for (const [id, module] of Object.entries(modules)) {
     if (id.startsWith("zod/")) continue;
-    modules[id] = { ...module, imports: Object.fromEntries(Object.entries(module.imports).map(([specifier, target]) => [specifier, wrapped.get(target) ?? target])) };
+    modules[id] = {
+      ...module,
+      imports: Object.fromEntries(
+        Object.entries(module.imports).map(([specifier, target]) => [specifier, wrapped.get(target) ?? target]),
+      ),
+    };
   }
 }
 

@@ -22,7 +22,9 @@ export function buildFailed(problems: readonly BuildProblem[]): CodedError {
     lines.push(line);
   }
   if (lines.length < problems.length) lines.push(`… and ${problems.length - lines.length} more`);
-  return codedError("BUILD_FAILED", lines.join("\n"), { problems: problems.slice(0, maxListed).map((problem) => ({ ...problem, message: clip(problem.message, 200) })) });
+  return codedError("BUILD_FAILED", lines.join("\n"), {
+    problems: problems.slice(0, maxListed).map((problem) => ({ ...problem, message: clip(problem.message, 200) })),
+  });
 }
 
 const clip = (text: string, length: number): string => (text.length > length ? `${text.slice(0, length)}…` : text);

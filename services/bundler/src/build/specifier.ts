@@ -75,7 +75,8 @@ export function resolveSpecifier(specifier: string, importer: string, names: Mod
   if (specifier.startsWith("node:")) return resolveBuiltin(specifier.slice("node:".length), shown);
   if (/^cloudflare:[a-z-]+$/.test(specifier)) return { kind: "external", specifier };
   if (/^[a-z][a-z0-9+.-]*:/i.test(specifier)) return refused(`${shown} is a URL; import files of the repo by a relative path`);
-  if (specifier.startsWith("#")) return refused(`${shown} is a package-internal import, which a build does not resolve; use a relative path`);
+  if (specifier.startsWith("#"))
+    return refused(`${shown} is a package-internal import, which a build does not resolve; use a relative path`);
 
   const entry = Object.hasOwn(platform, specifier) ? platform[specifier] : undefined;
   if (entry !== undefined) return { kind: "platform", id: entry };
@@ -84,7 +85,11 @@ export function resolveSpecifier(specifier: string, importer: string, names: Mod
     return refused(`${shown} does not exist for project code; there is ${platformList(platform, packageName)}`);
   }
   if (builtins.has(specifier)) {
-    return refused(allowed.has(specifier) ? `write "node:${specifier}" instead of ${shown}` : `${shown} is a Node builtin that project code cannot use; it may use ${builtinList}`);
+    return refused(
+      allowed.has(specifier)
+        ? `write "node:${specifier}" instead of ${shown}`
+        : `${shown} is a Node builtin that project code cannot use; it may use ${builtinList}`,
+    );
   }
   return refused(
     `the package ${JSON.stringify(packageName.slice(0, 200))} is not available: a build installs no npm packages; ` +
@@ -100,14 +105,21 @@ function resolveBuiltin(name: string, shown: string): Resolution {
 function resolveRelative(specifier: string, importer: string, names: ModuleNames): Resolution {
   const shown = JSON.stringify(specifier.slice(0, 200));
   const base = posix.normalize(posix.join(posix.dirname(importer), specifier)).replace(/\/$/, "");
-  if (base === ".." || base.startsWith("../") || base.startsWith("/")) return { kind: "refused", message: `${shown} leads out of the repo` };
+  if (base === ".." || base.startsWith("../") || base.startsWith("/"))
+    return { kind: "refused", message: `${shown} leads out of the repo` };
 
   for (const candidate of candidates(base)) {
     const link = symlinkOn(candidate, names);
-    if (link !== undefined) return { kind: "refused", message: `${shown} leads to ${JSON.stringify(link)}, a symbolic link, which no import follows; import the file itself` };
+    if (link !== undefined)
+      return {
+        kind: "refused",
+        message: `${shown} leads to ${JSON.stringify(link)}, a symbolic link, which no import follows; import the file itself`,
+      };
     if (names.has(candidate)) return { kind: "project", path: candidate };
   }
-  const other = candidates(base).map((candidate) => names.otherCase(candidate)).find((name) => name !== undefined);
+  const other = candidates(base)
+    .map((candidate) => names.otherCase(candidate))
+    .find((name) => name !== undefined);
   const hint = other === undefined ? "" : `; the repo has ${JSON.stringify(other)}, and case matters`;
   return { kind: "refused", message: `the repo has no file ${JSON.stringify(base)} for ${shown}${hint}` };
 }
@@ -116,7 +128,12 @@ function candidates(base: string): string[] {
   if (base === "." || base === "") return sourceEndings.map((ending) => `index${ending}`);
   const ending = posix.extname(base);
   const sources = (outputEndings.get(ending) ?? []).map((source) => base.slice(0, -ending.length) + source);
-  return [base, ...sources, ...sourceEndings.map((source) => base + source), ...sourceEndings.map((source) => `${base}/index${source}`)];
+  return [
+    base,
+    ...sources,
+    ...sourceEndings.map((source) => base + source),
+    ...sourceEndings.map((source) => `${base}/index${source}`),
+  ];
 }
 
 /** The first part of `path` that is a symbolic link; git lists nothing below one. */

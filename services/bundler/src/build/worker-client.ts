@@ -45,8 +45,16 @@ export interface WorkerClient extends BuildWorker {
 export function connectBuildWorker(url: string, trust: Trust, limits: BuildLimits): WorkerClient {
   const client = createClient(BuildWorkerServiceClient, url, { trust, audience: "build-worker" });
 
-  const send = async (job: Parameters<BuildWorker["build"]>[0], write: (request: RunBuildRequest) => Promise<void>): Promise<void> => {
-    await write({ step: { $case: "job", value: { entries: [...job.entries], fileCount: job.files.length, deadlineMs: jobDeadlineMs, toolchain: job.toolchain } } });
+  const send = async (
+    job: Parameters<BuildWorker["build"]>[0],
+    write: (request: RunBuildRequest) => Promise<void>,
+  ): Promise<void> => {
+    await write({
+      step: {
+        $case: "job",
+        value: { entries: [...job.entries], fileCount: job.files.length, deadlineMs: jobDeadlineMs, toolchain: job.toolchain },
+      },
+    });
     for (const { path, symlink, data } of job.files) {
       for (const piece of pieces(data)) await write({ step: { $case: "chunk", value: { path, symlink, ...piece } } });
     }
@@ -64,13 +72,18 @@ export function connectBuildWorker(url: string, trust: Trust, limits: BuildLimit
         if (step?.$case === "chunk") {
           const { name, kind, data } = step.value;
           bytes += data.byteLength;
-          if (bytes > limits.maxOutputBytes) throw codedError("INTERNAL", `the build worker answered more than ${limits.maxOutputBytes} bytes`);
+          if (bytes > limits.maxOutputBytes)
+            throw codedError("INTERNAL", `the build worker answered more than ${limits.maxOutputBytes} bytes`);
           const part = parts.get(name) ?? { kind: kinds.get(kind) ?? "data", pieces: [] };
           part.pieces.push(data);
           parts.set(name, part);
         } else if (step?.$case === "end") {
           if (step.value.error !== undefined) throw fromStatus(step.value.error, "build-worker");
-          const modules = [...parts].map(([name, part]): BuiltModule => ({ name, kind: part.kind, data: Buffer.concat(part.pieces) }));
+          const modules = [...parts].map(([name, part]): BuiltModule => ({
+            name,
+            kind: part.kind,
+            data: Buffer.concat(part.pieces),
+          }));
           return { entries: step.value.entries, modules };
         }
       }
@@ -98,10 +111,14 @@ export class FileCollector {
   take({ path, symlink, data, last }: { path: string; symlink: boolean; data: Buffer; last: boolean }): void {
     const open = (this.#open ??= { path, symlink, pieces: [] });
     this.#bytes += data.byteLength;
-    if (open.path !== path || open.symlink !== symlink) throw codedError("INVALID_INPUT", `the file ${JSON.stringify(open.path.slice(0, 200))} has no last piece`);
-    if (Buffer.byteLength(path) > this.#limits.maxPathBytes) throw codedError("INVALID_INPUT", `a path is longer than ${this.#limits.maxPathBytes} bytes`);
-    if (this.#bytes > this.#limits.maxSourceBytes) throw codedError("INVALID_INPUT", `the files of a job have more than ${this.#limits.maxSourceBytes} bytes`);
-    if (this.#files.length >= this.#limits.maxFiles) throw codedError("INVALID_INPUT", `a job has more than ${this.#limits.maxFiles} files`);
+    if (open.path !== path || open.symlink !== symlink)
+      throw codedError("INVALID_INPUT", `the file ${JSON.stringify(open.path.slice(0, 200))} has no last piece`);
+    if (Buffer.byteLength(path) > this.#limits.maxPathBytes)
+      throw codedError("INVALID_INPUT", `a path is longer than ${this.#limits.maxPathBytes} bytes`);
+    if (this.#bytes > this.#limits.maxSourceBytes)
+      throw codedError("INVALID_INPUT", `the files of a job have more than ${this.#limits.maxSourceBytes} bytes`);
+    if (this.#files.length >= this.#limits.maxFiles)
+      throw codedError("INVALID_INPUT", `a job has more than ${this.#limits.maxFiles} files`);
     open.pieces.push(data);
     if (!last) return;
     this.#files.push({ path, symlink, data: open.pieces.length === 1 ? open.pieces[0]! : Buffer.concat(open.pieces) });

@@ -32,8 +32,8 @@ export interface AcceptanceParts {
   readonly blobs: BlobStore;
   readonly git: Git;
   readonly limits: RepoLimits;
-  /** Called when a fact was journalled. */
-  readonly onAccepted: () => void;
+  /** Called when updates of a repository were journalled. */
+  readonly onAccepted: (bare: BareRepo) => void;
 }
 
 /** Looks for the outcome of a transaction whose answer was lost, ms between them; then the caller learns UNAVAILABLE. */
@@ -68,7 +68,7 @@ export class Acceptance {
     const unlock = await bare.line.lock();
     try {
       await this.#commitSurely(proposal, inspected, pack === undefined ? undefined : { ...pack, blob: blob! });
-      this.#parts.onAccepted();
+      this.#parts.onAccepted(bare);
       await failpoint("repo.accepted");
     } catch (error) {
       unlock();
@@ -88,7 +88,12 @@ export class Acceptance {
     }
   }
 
-  async #commit(db: Queryable, { bare, pushId, pusher, traceparent }: Proposal, updates: readonly InspectedUpdate[], pack: StoredPack | undefined): Promise<void> {
+  async #commit(
+    db: Queryable,
+    { bare, pushId, pusher, traceparent }: Proposal,
+    updates: readonly InspectedUpdate[],
+    pack: StoredPack | undefined,
+  ): Promise<void> {
     const { limits } = this.#parts;
     const { id } = bare.repo;
     const { nextSeq, packBytes } = await sql.lockRepo(db, id);
@@ -100,7 +105,10 @@ export class Acceptance {
     }
     checkRefs(refs, limits);
     if (pack !== undefined && packBytes + pack.size > limits.maxRepoBytes) {
-      throw codedError("BATCH_TOO_LARGE", `the repository would have ${packBytes + pack.size} bytes; its quota is ${limits.maxRepoBytes}`);
+      throw codedError(
+        "BATCH_TOO_LARGE",
+        `the repository would have ${packBytes + pack.size} bytes; its quota is ${limits.maxRepoBytes}`,
+      );
     }
 
     const isNew = pack !== undefined && (await sql.addPack(db, id, pack));
@@ -138,7 +146,8 @@ function compare(updates: readonly RefUpdate[], refs: ReadonlyMap<string, string
 
 /** git keeps a ref as a path: none may be a folder of another. */
 function checkRefs(refs: ReadonlyMap<string, string>, limits: RepoLimits): void {
-  if (refs.size > limits.maxRefs) throw codedError("BATCH_TOO_LARGE", `the repository would have ${refs.size} branches; it may have ${limits.maxRefs}`);
+  if (refs.size > limits.maxRefs)
+    throw codedError("BATCH_TOO_LARGE", `the repository would have ${refs.size} branches; it may have ${limits.maxRefs}`);
   for (const name of refs.keys()) {
     for (let at = name.indexOf("/", branchPrefix.length); at >= 0; at = name.indexOf("/", at + 1)) {
       const folder = name.slice(0, at);

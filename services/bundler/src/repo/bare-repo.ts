@@ -50,6 +50,11 @@ export class BareRepo {
     return { GIT_DIR: this.dir, GIT_OBJECT_DIRECTORY: objectDir, GIT_ALTERNATE_OBJECT_DIRECTORIES: join(this.dir, "objects") };
   }
 
+  /** Packs the disk is known to hold. */
+  get packCount(): number {
+    return this.#known?.packs.size ?? 0;
+  }
+
   /** Brings the disk to what Postgres says and answers the refs. Throws UNAVAILABLE when Postgres is away. */
   async sync(): Promise<ReadonlyMap<string, string>> {
     const wanted = await this.#wanted();
@@ -59,8 +64,11 @@ export class BareRepo {
 
   /** As `sync`, for the holder of `line`. */
   async syncHeld(): Promise<ReadonlyMap<string, string>> {
+    const isFirst = !this.#isPrepared;
     const known = (this.#known ??= await this.#look());
     const wanted = await this.#wanted();
+    // Only before anything reads them: later, a command may have one open that has just been folded into another.
+    if (isFirst) await this.#dropPacks(known.packs, new Set(wanted.packs.map(({ name }) => name)));
     for (const pack of wanted.packs) {
       if (known.packs.get(pack.name) === pack.size) continue;
       await this.#fetchPack(pack);
@@ -102,7 +110,10 @@ export class BareRepo {
   #isCurrent({ refs, packs }: { refs: Map<string, string>; packs: sql.PackRow[] }): boolean {
     const known = this.#known;
     if (known === undefined || known.refs.size !== refs.size) return false;
-    return packs.every((pack) => known.packs.get(pack.name) === pack.size) && [...refs].every(([name, oid]) => known.refs.get(name) === oid);
+    return (
+      packs.every((pack) => known.packs.get(pack.name) === pack.size) &&
+      [...refs].every(([name, oid]) => known.refs.get(name) === oid)
+    );
   }
 
   async #look(): Promise<{ refs: Map<string, string>; packs: Map<string, number> }> {
@@ -116,7 +127,12 @@ export class BareRepo {
       if (name !== undefined && files.has(`${name}.idx`)) packs.set(name, (await stat(join(folder, file))).size);
     }
     const listing = await git.text(["for-each-ref", "--format=%(objectname) %(refname)"], this.env);
-    const refs = new Map(listing.split("\n").filter(Boolean).map((line) => [line.slice(41), line.slice(0, 40)]));
+    const refs = new Map(
+      listing
+        .split("\n")
+        .filter(Boolean)
+        .map((line) => [line.slice(41), line.slice(0, 40)]),
+    );
     return { refs, packs };
   }
 
@@ -131,6 +147,13 @@ export class BareRepo {
       }
     }
     this.#isPrepared = true;
+  }
+
+  async #dropPacks(packs: Map<string, number>, wanted: ReadonlySet<string>): Promise<void> {
+    for (const name of [...packs.keys()].filter((name) => !wanted.has(name))) {
+      for (const ending of [".idx", ".rev", ".pack"]) await rm(join(this.dir, "objects", "pack", name + ending), { force: true });
+      packs.delete(name);
+    }
   }
 
   async #fetchPack(pack: sql.PackRow): Promise<void> {
@@ -150,7 +173,8 @@ export class BareRepo {
     const removals = [...from.keys()].filter((name) => !to.has(name)).map((name) => `delete ${name}\n`);
     const moves = [...to].filter(([name, oid]) => from.get(name) !== oid).map(([name, oid]) => `update ${name} ${oid}\n`);
     for (const commands of [removals, moves]) {
-      if (commands.length > 0) await this.#parts.git.run({ args: ["update-ref", "--stdin"], env: this.env, input: commands.join("") });
+      if (commands.length > 0)
+        await this.#parts.git.run({ args: ["update-ref", "--stdin"], env: this.env, input: commands.join("") });
     }
   }
 }

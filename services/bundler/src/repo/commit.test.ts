@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { failpoints } from "@iterate-platform/service/failpoints";
 import { useTestDatabase } from "@iterate-platform/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { gitClient, owner, startRepoHost, type RepoHost } from "../testing/repo-fixture.js";
+import { gitClient, owner, startRepoHost, type RepoHost } from "../api/repo-host.fixture.js";
 import type { BareRepo } from "./bare-repo.js";
 import { maxChanges, maxMessageBytes, type CommitInput } from "./commit.js";
 
@@ -28,7 +28,10 @@ type Changes = Readonly<Record<string, string | undefined>>;
 
 const input = (changes: Changes, more: Partial<CommitInput> = {}): CommitInput => ({
   message: "Change things",
-  changes: Object.entries(changes).map(([path, content]) => ({ path, content: content === undefined ? undefined : Buffer.from(content) })),
+  changes: Object.entries(changes).map(([path, content]) => ({
+    path,
+    content: content === undefined ? undefined : Buffer.from(content),
+  })),
   author: { name: "Ada", email: "ada@example.com" },
   parent: undefined,
   pushId: crypto.randomUUID(),
@@ -37,7 +40,8 @@ const input = (changes: Changes, more: Partial<CommitInput> = {}): CommitInput =
   ...more,
 });
 
-const commit = (bare: BareRepo, changes: Changes, more: Partial<CommitInput> = {}) => host.committer.commit(bare, input(changes, more));
+const commit = (bare: BareRepo, changes: Changes, more: Partial<CommitInput> = {}) =>
+  host.committer.commit(bare, input(changes, more));
 
 describe("a commit", () => {
   it("adds, changes and removes files, and an ordinary client clones it", async () => {
@@ -47,8 +51,20 @@ describe("a commit", () => {
     expect(await host.reader.paths(bare, second)).toEqual(["a.ts", "lib/deep/c.ts", "ünïcode name.txt"]);
     expect((await host.reader.file(bare, first, "lib/b.ts")).toString()).toBe("b");
     expect(await host.reader.log(bare, second, 50)).toEqual([
-      { oid: second, parents: [first], timeS: Date.parse("2030-01-02T03:04:05Z") / 1000, author: { name: "Ada", email: "ada@example.com" }, message: "Second\n\nbody" },
-      { oid: first, parents: [], timeS: Date.parse("2030-01-02T03:04:05Z") / 1000, author: { name: "Ada", email: "ada@example.com" }, message: "Change things" },
+      {
+        oid: second,
+        parents: [first],
+        timeS: Date.parse("2030-01-02T03:04:05Z") / 1000,
+        author: { name: "Ada", email: "ada@example.com" },
+        message: "Second\n\nbody",
+      },
+      {
+        oid: first,
+        parents: [],
+        timeS: Date.parse("2030-01-02T03:04:05Z") / 1000,
+        author: { name: "Ada", email: "ada@example.com" },
+        message: "Change things",
+      },
     ]);
     await gitClient(folder, "clone", "--quiet", host.url(bare.repo.path), `clone-${count}`);
     expect(readFileSync(join(folder, `clone-${count}`, "a.ts"), "utf8")).toBe("aa");
@@ -71,7 +87,10 @@ describe("a commit", () => {
     const bare = await freshRepo();
     const first = await commit(bare, { "a.ts": "a" }, { parent: null });
     const second = await commit(bare, { "a.ts": "b" }, { parent: first });
-    await expect(commit(bare, { "a.ts": "c" }, { parent: first })).rejects.toMatchObject({ code: "NOT_FAST_FORWARD", data: { ours: first, theirs: second } });
+    await expect(commit(bare, { "a.ts": "c" }, { parent: first })).rejects.toMatchObject({
+      code: "NOT_FAST_FORWARD",
+      data: { ours: first, theirs: second },
+    });
     await expect(commit(bare, { "a.ts": "c" }, { parent: null })).rejects.toMatchObject({ code: "NOT_FAST_FORWARD" });
   });
 
@@ -79,7 +98,11 @@ describe("a commit", () => {
     const bare = await freshRepo();
     const other = await startRepoHost(database.url);
     const bareThere = await other.repos.make(bare.repo);
-    const oids = await Promise.all(Array.from({ length: 6 }, (_, at) => (at % 2 === 0 ? commit(bare, { [`f${at}.ts`]: "x" }) : other.committer.commit(bareThere, input({ [`f${at}.ts`]: "x" })))));
+    const oids = await Promise.all(
+      Array.from({ length: 6 }, (_, at) =>
+        at % 2 === 0 ? commit(bare, { [`f${at}.ts`]: "x" }) : other.committer.commit(bareThere, input({ [`f${at}.ts`]: "x" })),
+      ),
+    );
     expect(new Set(oids).size).toBe(6);
     const tip = (await bare.sync()).get("refs/heads/main")!;
     expect(await host.reader.paths(bare, tip)).toHaveLength(6);
@@ -104,7 +127,12 @@ describe("a commit", () => {
     ["git's own folder", { ".git/config": "" }, {}, /leads into git's own folder/],
     ["git's own folder in disguise", { "x/.GIT/hooks/pre-commit": "" }, {}, /leads into git's own folder/],
     ["git's folder as another system spells it", { "git~1/config": "" }, {}, /git refuses a path of the commit: .*git~1/],
-    ["an author with a line break", { "a.ts": "" }, { author: { name: "A\nB", email: "a@b" } }, /the author's name "A\\nB" is empty, too long or holds/],
+    [
+      "an author with a line break",
+      { "a.ts": "" },
+      { author: { name: "A\nB", email: "a@b" } },
+      /the author's name "A\\nB" is empty, too long or holds/,
+    ],
   ])("with %s is refused", async (_, changes, more, message) => {
     const bare = await freshRepo();
     await expect(commit(bare, changes, more)).rejects.toMatchObject({ message: expect.stringMatching(message) });
@@ -116,7 +144,53 @@ describe("a commit", () => {
     const many = (size: number) => Object.fromEntries(Array.from({ length: size }, (_, at) => [`d/f${at}`, String(at)]));
     await commit(bare, many(maxChanges), { message: "x".repeat(maxMessageBytes) });
     await expect(commit(bare, many(maxChanges + 1))).rejects.toMatchObject({ code: "INVALID_INPUT" });
-    await expect(commit(bare, { a: "" }, { message: "x".repeat(maxMessageBytes + 1) })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    await expect(commit(bare, { a: "" }, { message: "x".repeat(maxMessageBytes + 1) })).rejects.toMatchObject({
+      code: "INVALID_INPUT",
+    });
+  });
+});
+
+describe("the packs of a repository", () => {
+  it("are folded into one when they are too many, and nothing is lost", async () => {
+    const small = await startRepoHost(database.url, { maxPacks: 5 });
+    const bare = await small.repos.make({ owner, path: "/repos/folded" });
+    const packs = async () => (await small.db.query("select 1 from pack where repo_id = $1", [bare.repo.id])).rows.length;
+    for (let at = 0; at < 8; at += 1) await small.committer.commit(bare, input({ [`f${at}.ts`]: String(at) }));
+    await small.compactor.idle();
+    expect(await packs()).toBeLessThanOrEqual(3);
+    const tip = await small.committer.commit(bare, input({ "last.ts": "last" }));
+
+    const other = await startRepoHost(database.url);
+    const there = (await other.repos.find(bare.repo))!;
+    expect(await other.reader.paths(there, tip)).toHaveLength(9);
+    expect(await other.reader.log(there, tip, 50)).toHaveLength(9);
+    await gitClient(folder, "clone", "--quiet", other.url("/repos/folded"), "folded");
+    await gitClient(join(folder, "folded"), "fsck", "--strict");
+    const { rows } = await small.db.query<{ matches: boolean }>(
+      "select pack_bytes = (select sum(size) from pack where pack.repo_id = repo.repo_id) as matches from repo where repo_id = $1",
+      [bare.repo.id],
+    );
+    expect(rows).toEqual([{ matches: true }]);
+    await small.stop();
+    await other.stop();
+  });
+
+  it("folded by two at once are folded by one", async () => {
+    const bare = await freshRepo();
+    const other = await startRepoHost(database.url);
+    for (let at = 0; at < 4; at += 1) await commit(bare, { [`f${at}.ts`]: String(at) });
+    const there = (await other.repos.find(bare.repo))!;
+    const results = await Promise.all([
+      host.compactor.compact(bare),
+      other.compactor.compact(there),
+      commit(bare, { "meanwhile.ts": "x" }),
+    ]);
+    expect(results.slice(0, 2).filter(Boolean).length).toBeGreaterThanOrEqual(1);
+    const third = await startRepoHost(database.url);
+    const fresh = (await third.repos.find(bare.repo))!;
+    expect(await third.reader.paths(fresh, results[2])).toHaveLength(5);
+    await other.stop();
+    await third.stop();
   });
 });
 
@@ -135,9 +209,13 @@ describe("reading", () => {
 
   it("answers a tree with sizes and its contents in order", async () => {
     const bare = await freshRepo();
-    const oid = await commit(bare, { "a.ts": "a\n", "b/c.json": "", "d": "x".repeat(70_000) });
+    const oid = await commit(bare, { "a.ts": "a\n", "b/c.json": "", d: "x".repeat(70_000) });
     const tree = await host.reader.tree(bare, oid);
-    expect(tree.map(({ path, size, mode }) => [path, size, mode])).toEqual([["a.ts", 2, "100644"], ["b/c.json", 0, "100644"], ["d", 70_000, "100644"]]);
+    expect(tree.map(({ path, size, mode }) => [path, size, mode])).toEqual([
+      ["a.ts", 2, "100644"],
+      ["b/c.json", 0, "100644"],
+      ["d", 70_000, "100644"],
+    ]);
     expect((await host.reader.contents(bare, tree)).map((content) => content.length)).toEqual([2, 0, 70_000]);
   });
 });

@@ -56,7 +56,8 @@ export class Committer {
     for (let race = 1; ; race += 1) {
       const refs = await bare.sync();
       const tip = refs.get(branchPrefix + mainBranch) ?? null;
-      if (input.parent !== undefined && input.parent !== tip) throw notFastForward(mainBranch, input.parent ?? "a first commit", tip);
+      if (input.parent !== undefined && input.parent !== tip)
+        throw notFastForward(mainBranch, input.parent ?? "a first commit", tip);
       try {
         return await this.#commitOn(bare, tip, input);
       } catch (error) {
@@ -76,7 +77,14 @@ export class Committer {
       const oid = await this.#writeCommit(tree, tip, input, env);
       const pack = await this.#pack(oid, tip, env);
       const updates = [{ name: branchPrefix + mainBranch, old: tip, new: oid }];
-      const moved = await acceptance.accept({ bare, objectDir, updates, pushId: input.pushId, pusher: input.pusher, traceparent: input.traceparent });
+      const moved = await acceptance.accept({
+        bare,
+        objectDir,
+        updates,
+        pushId: input.pushId,
+        pusher: input.pusher,
+        traceparent: input.traceparent,
+      });
       try {
         await failpoint("repo.commit-accepted");
         await bare.adoptPack(join(objectDir, "pack"), pack);
@@ -93,12 +101,22 @@ export class Committer {
   async #writeTree(tip: string | null, changes: readonly FileChange[], env: GitEnv): Promise<string> {
     const { git } = this.#parts;
     if (tip !== null) await git.run({ args: ["read-tree", tip], env });
-    const blobs = changes.flatMap(({ content }) => (content === undefined ? [] : [Buffer.from(`blob\ndata ${content.byteLength}\n`), content, Buffer.from("\n")]));
+    const blobs = changes.flatMap(({ content }) =>
+      content === undefined ? [] : [Buffer.from(`blob\ndata ${content.byteLength}\n`), content, Buffer.from("\n")],
+    );
     await git.run({ args: ["fast-import", "--quiet"], env, input: Buffer.concat(blobs) });
-    const index = changes.map(({ path, content }) => (content === undefined ? `0 ${"0".repeat(40)}\t${path}\0` : `100644 ${blobOid(content)}\t${path}\0`));
+    const index = changes.map(({ path, content }) =>
+      content === undefined ? `0 ${"0".repeat(40)}\t${path}\0` : `100644 ${blobOid(content)}\t${path}\0`,
+    );
     // git passes over a path it would not check out, and says so only there.
-    const { code, stderr } = await git.run({ args: ["update-index", "-z", "--index-info"], env, input: index.join(""), accept: [0, 128] });
-    if (code !== 0 || stderr.trim() !== "") throw codedError("INVALID_INPUT", `git refuses a path of the commit: ${stderr.trim().slice(0, 300)}`);
+    const { code, stderr } = await git.run({
+      args: ["update-index", "-z", "--index-info"],
+      env,
+      input: index.join(""),
+      accept: [0, 128],
+    });
+    if (code !== 0 || stderr.trim() !== "")
+      throw codedError("INVALID_INPUT", `git refuses a path of the commit: ${stderr.trim().slice(0, 300)}`);
     return await git.text(["write-tree"], env);
   }
 
@@ -112,7 +130,11 @@ export class Committer {
       GIT_COMMITTER_EMAIL: author.email,
       GIT_COMMITTER_DATE: date,
     };
-    const { output } = await this.#parts.git.run({ args: ["commit-tree", tree, ...(tip === null ? [] : ["-p", tip])], env: { ...env, ...identity }, input: message });
+    const { output } = await this.#parts.git.run({
+      args: ["commit-tree", tree, ...(tip === null ? [] : ["-p", tip])],
+      env: { ...env, ...identity },
+      input: message,
+    });
     return output.toString("utf8").trim();
   }
 
@@ -124,7 +146,11 @@ export class Committer {
     const wanted = `${oid}\n${tip === null ? "" : `^${tip}\n`}`;
     const { output } = await git.run({ args: ["pack-objects", "--revs", "--stdout", "--quiet"], env, input: wanted });
     await rm(folder, { recursive: true, force: true });
-    const alone = { GIT_DIR: env["GIT_DIR"]!, GIT_OBJECT_DIRECTORY: env["GIT_OBJECT_DIRECTORY"]!, GIT_ALTERNATE_OBJECT_DIRECTORIES: env["GIT_ALTERNATE_OBJECT_DIRECTORIES"]! };
+    const alone = {
+      GIT_DIR: env["GIT_DIR"]!,
+      GIT_OBJECT_DIRECTORY: env["GIT_OBJECT_DIRECTORY"]!,
+      GIT_ALTERNATE_OBJECT_DIRECTORIES: env["GIT_ALTERNATE_OBJECT_DIRECTORIES"]!,
+    };
     const listing = await git.run({ args: ["index-pack", "--strict", "--stdin"], env: alone, input: output });
     const name = /[0-9a-f]{40}/.exec(listing.output.toString("utf8"))?.[0];
     if (name === undefined) throw codedError("INTERNAL", "git named no pack");
@@ -142,12 +168,18 @@ function checkInput({ message, changes, author }: CommitInput): void {
     throw codedError("INVALID_INPUT", problem);
   };
   if (message.trim() === "") refuse("a commit needs a message");
-  if (Buffer.byteLength(message) > maxMessageBytes) refuse(`the message has ${Buffer.byteLength(message)} bytes; at most ${maxMessageBytes} are taken`);
+  if (Buffer.byteLength(message) > maxMessageBytes)
+    refuse(`the message has ${Buffer.byteLength(message)} bytes; at most ${maxMessageBytes} are taken`);
   if (message.includes("\0") || !message.isWellFormed()) refuse("the message holds a NUL or a lone surrogate");
-  for (const [what, text] of [["name", author.name], ["email", author.email]] as const) {
-    if (text.replace(/[<>"'.,;:\\\s]/g, "") === "" || text.length > 256 || /[\u0000-\u001f<>]/.test(text) || !text.isWellFormed()) refuse(`the author's ${what} ${JSON.stringify(text.slice(0, 80))} is empty, too long or holds characters git does not keep`);
+  for (const [what, text] of [
+    ["name", author.name],
+    ["email", author.email],
+  ] as const) {
+    if (text.replace(/[<>"'.,;:\\\s]/g, "") === "" || text.length > 256 || /[\u0000-\u001f<>]/.test(text) || !text.isWellFormed())
+      refuse(`the author's ${what} ${JSON.stringify(text.slice(0, 80))} is empty, too long or holds characters git does not keep`);
   }
-  if (changes.length < 1 || changes.length > maxChanges) refuse(`the commit has ${changes.length} changes; 1 to ${maxChanges} are taken`);
+  if (changes.length < 1 || changes.length > maxChanges)
+    refuse(`the commit has ${changes.length} changes; 1 to ${maxChanges} are taken`);
   const seen = new Set<string>();
   for (const { path } of changes) {
     const problem = pathProblem(path) ?? (seen.has(path) ? "is changed twice" : null);
@@ -158,10 +190,12 @@ function checkInput({ message, changes, author }: CommitInput): void {
 
 function pathProblem(path: string): string | null {
   if (path === "") return "is empty";
-  if (!path.isWellFormed() || /[\u0000-\u001f\u007f\\]/.test(path)) return "holds a control character, a backslash or a lone surrogate";
+  if (!path.isWellFormed() || /[\u0000-\u001f\u007f\\]/.test(path))
+    return "holds a control character, a backslash or a lone surrogate";
   if (Buffer.byteLength(path) > maxPathBytes) return `is longer than ${maxPathBytes} bytes`;
   for (const part of path.split("/")) {
-    if (part === "" || part === "." || part === "..") return `holds the segment ${JSON.stringify(part)}; write a path relative to the root`;
+    if (part === "" || part === "." || part === "..")
+      return `holds the segment ${JSON.stringify(part)}; write a path relative to the root`;
     if (/^\.git$/i.test(part)) return "leads into git's own folder";
   }
   return null;

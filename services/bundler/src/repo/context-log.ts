@@ -18,13 +18,28 @@ const deadlineMs = 10_000;
 export function connectFactLog(url: string, trust: Trust): FactLog {
   const client = createClient(ContextServiceClient, url, { trust, audience: "context" });
   const append = async ({ owner, path, payload, idempotencyKey }: RepoFact, signal: AbortSignal): Promise<void> => {
-    const event = { type: repo.commitCompleted.type, payload: Buffer.from(payload), metadata: undefined, idempotencyKey, expectedOffset: undefined, processor: undefined };
+    const event = {
+      type: repo.commitCompleted.type,
+      payload: Buffer.from(payload),
+      metadata: undefined,
+      idempotencyKey,
+      expectedOffset: undefined,
+      processor: undefined,
+    };
     await client.append({ context: { owner, path }, appendId: uuidv7(), events: [event] }, { signal, deadlineMs });
   };
   return {
     // A push may be told long after it was made: its own trace, linked to the push's.
     append: (fact, signal) =>
-      withNewRoot("repo.tell", { kind: "producer", links: linksFrom(fact.traceparent === null ? [] : [fact.traceparent]), attributes: { owner: fact.owner } }, () => append(fact, signal)),
+      withNewRoot(
+        "repo.tell",
+        {
+          kind: "producer",
+          links: linksFrom(fact.traceparent === null ? [] : [fact.traceparent]),
+          attributes: { owner: fact.owner },
+        },
+        () => append(fact, signal),
+      ),
     close: () => client.close(),
   };
 }

@@ -130,9 +130,12 @@ export class Git {
       child.stdin!.end(run.input ?? "");
       const code = await exitOf(child);
       if (ended === "cancelled") throw codedError("CANCELLED", "the caller went away");
-      if (ended === "deadline") throw codedError("DEADLINE_EXCEEDED", `git ${command} did not end within ${run.deadlineMs ?? defaultDeadlineMs} ms`);
-      if (ended === "overflow" && run.onOverflow !== "cut") throw codedError("INVALID_INPUT", `git ${command} answered more than ${maxBytes} bytes, which is the limit`);
-      if (ended === undefined && (code === null || !(run.accept ?? [0]).includes(code))) throw new GitFailure(command, code, stderr());
+      if (ended === "deadline")
+        throw codedError("DEADLINE_EXCEEDED", `git ${command} did not end within ${run.deadlineMs ?? defaultDeadlineMs} ms`);
+      if (ended === "overflow" && run.onOverflow !== "cut")
+        throw codedError("INVALID_INPUT", `git ${command} answered more than ${maxBytes} bytes, which is the limit`);
+      if (ended === undefined && (code === null || !(run.accept ?? [0]).includes(code)))
+        throw new GitFailure(command, code, stderr());
       return { code: code ?? 0, output: Buffer.concat(pieces), stderr: stderr() };
     } finally {
       clearTimeout(timer);
@@ -147,14 +150,32 @@ export class Git {
   }
 
   /** Starts a command whose ends the caller holds; it must end the group. `config` goes over the fixed configuration. */
-  spawn(args: readonly string[], env: GitEnv, stdio: ("pipe" | "ignore")[], config: readonly (readonly [string, string])[] = []): ChildProcess {
+  spawn(
+    args: readonly string[],
+    env: GitEnv,
+    stdio: ("pipe" | "ignore")[],
+    config: readonly (readonly [string, string])[] = [],
+  ): ChildProcess {
     const { cpuS, memoryMiB, maxWriteBytes } = this.#options.limits;
-    return spawn("prlimit", [`--data=${memoryMiB * 1024 * 1024}`, `--cpu=${cpuS}`, `--fsize=${maxWriteBytes}`, "--nofile=512", "--core=0", "--", "git", ...args], {
-      env: { ...this.#environment(config), ...env },
-      stdio,
-      detached: true,
-      cwd: "/",
-    });
+    return spawn(
+      "prlimit",
+      [
+        `--data=${memoryMiB * 1024 * 1024}`,
+        `--cpu=${cpuS}`,
+        `--fsize=${maxWriteBytes}`,
+        "--nofile=512",
+        "--core=0",
+        "--",
+        "git",
+        ...args,
+      ],
+      {
+        env: { ...this.#environment(config), ...env },
+        stdio,
+        detached: true,
+        cwd: "/",
+      },
+    );
   }
 
   #environment(config: readonly (readonly [string, string])[]): Record<string, string> {
@@ -171,7 +192,12 @@ export class Git {
       GIT_NO_REPLACE_OBJECTS: "1",
       GIT_OPTIONAL_LOCKS: "0",
       GIT_CONFIG_COUNT: String(all.length),
-      ...Object.fromEntries(all.flatMap(([key, value], at) => [[`GIT_CONFIG_KEY_${at}`, key], [`GIT_CONFIG_VALUE_${at}`, value]])),
+      ...Object.fromEntries(
+        all.flatMap(([key, value], at) => [
+          [`GIT_CONFIG_KEY_${at}`, key],
+          [`GIT_CONFIG_VALUE_${at}`, value],
+        ]),
+      ),
     };
   }
 }

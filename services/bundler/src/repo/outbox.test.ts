@@ -2,7 +2,7 @@ import { createLog } from "@iterate-platform/service/log";
 import { eventually, useTestDatabase } from "@iterate-platform/testing";
 import { codedError } from "iterate/lib";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { startRepoHost, type RepoHost } from "../testing/repo-fixture.js";
+import { startRepoHost, type RepoHost } from "../api/repo-host.fixture.js";
 import { Outbox, retryDelayS, type RepoFact } from "./outbox.js";
 import { addRefUpdate, outboxState } from "./ref-update.sql.js";
 import { findRepo, makeRepo } from "./repo.sql.js";
@@ -17,7 +17,16 @@ async function journal(path: string, seq: number, fact: string | null = `{"n":${
   const name = { owner: "prj_a", path };
   await makeRepo(host.db, name);
   const repo = (await findRepo(host.db, name))!;
-  await addRefUpdate(host.db, repo.id, { seq, name: "refs/heads/main", old: null, new: "a".repeat(40), pushId: crypto.randomUUID(), pusher: undefined, fact, traceparent: undefined });
+  await addRefUpdate(host.db, repo.id, {
+    seq,
+    name: "refs/heads/main",
+    old: null,
+    new: "a".repeat(40),
+    pushId: crypto.randomUUID(),
+    pusher: undefined,
+    fact,
+    traceparent: undefined,
+  });
 }
 
 const dueNow = () => host.db.query("update ref_update set due_at = now() where settled_at is null");
@@ -102,7 +111,14 @@ describe("the outbox", () => {
     await outbox.stop();
   });
 
-  it.each([[1, 0.1875], [2, 0.375], [3, 0.75], [8, 24], [9, 45], [1000, 45]])("waits after attempt %i about %f s", (attempt, delayS) => {
+  it.each([
+    [1, 0.1875],
+    [2, 0.375],
+    [3, 0.75],
+    [8, 24],
+    [9, 45],
+    [1000, 45],
+  ])("waits after attempt %i about %f s", (attempt, delayS) => {
     expect(retryDelayS(attempt, () => 0.5)).toBeCloseTo(delayS);
   });
 });

@@ -96,14 +96,22 @@ export class Outbox {
     const where = { owner: fact.owner, path: fact.path, seq: fact.seq };
     try {
       const idempotencyKey = `repo/ref:${fact.path}:${fact.seq}`;
-      await append({ owner: fact.owner, path: fact.path, payload: fact.fact, idempotencyKey, traceparent: fact.traceparent }, AbortSignal.timeout((claimS - 5) * 1000));
+      await append(
+        { owner: fact.owner, path: fact.path, payload: fact.fact, idempotencyKey, traceparent: fact.traceparent },
+        AbortSignal.timeout((claimS - 5) * 1000),
+      );
       await sql.settleFact(db, fact.repoId, fact.seq, null);
       return true;
     } catch (error) {
       if (isFinal(error)) {
         // The log will never take it: kept as a dead letter, so that the repository's later facts are told.
         log.error("a ref update was refused by the log for good", { ...where, error });
-        await sql.settleFact(db, fact.repoId, fact.seq, `${errorCode(error)}: ${error instanceof Error ? error.message.slice(0, 1000) : ""}`);
+        await sql.settleFact(
+          db,
+          fact.repoId,
+          fact.seq,
+          `${errorCode(error)}: ${error instanceof Error ? error.message.slice(0, 1000) : ""}`,
+        );
         return true;
       }
       const delayS = retryDelayS(fact.attempt, random);
@@ -131,5 +139,8 @@ export class Outbox {
 /** Refused or in conflict: the same call never succeeds. An unauthenticated one does once keys have arrived. */
 function isFinal(error: unknown): boolean {
   if (!isCodedError(error)) return false;
-  return (error.kind === "refused" || error.kind === "conflict") && !["UNAUTHENTICATED", "CANCELLED", "STREAM_PAUSED", "STALE_EPOCH"].includes(error.code);
+  return (
+    (error.kind === "refused" || error.kind === "conflict") &&
+    !["UNAUTHENTICATED", "CANCELLED", "STREAM_PAUSED", "STALE_EPOCH"].includes(error.code)
+  );
 }

@@ -39,11 +39,13 @@ export class Inspector {
 
   /** Throws INVALID_INPUT for names and counts no repository takes. Looks at nothing else. */
   checkNames(updates: readonly RefUpdate[]): void {
-    if (updates.length > this.#limits.maxUpdates) throw codedError("INVALID_INPUT", `the push moves ${updates.length} refs; at most ${this.#limits.maxUpdates} move together`);
+    if (updates.length > this.#limits.maxUpdates)
+      throw codedError("INVALID_INPUT", `the push moves ${updates.length} refs; at most ${this.#limits.maxUpdates} move together`);
     for (const update of updates) {
       const problem = refNameProblem(update.name);
       if (problem !== null) throw codedError("INVALID_INPUT", `${update.name.slice(0, 200)} ${problem}`);
-      if (update.new === null && update.name === branchPrefix + mainBranch) throw codedError("INVALID_INPUT", `${mainBranch} cannot be removed`);
+      if (update.new === null && update.name === branchPrefix + mainBranch)
+        throw codedError("INVALID_INPUT", `${mainBranch} cannot be removed`);
     }
   }
 
@@ -52,10 +54,18 @@ export class Inspector {
     const files = (await readdir(folder).catch(() => [])).filter((file) => /^pack-[0-9a-f]{40}\.pack$/.test(file));
     if (files.length === 0) return undefined;
     if (files.length > 1) throw codedError("INTERNAL", `a quarantine holds ${files.length} packs`);
-    const { size, objects } = await measure(join(folder, files[0]!));
+    const { size, objects } = await measurePack(join(folder, files[0]!));
     const { maxPackBytes, maxPackObjects } = this.#limits;
-    if (size > maxPackBytes) throw codedError("BATCH_TOO_LARGE", `the pack has ${size} bytes; at most ${maxPackBytes} are taken at once: push fewer commits`);
-    if (objects > maxPackObjects) throw codedError("BATCH_TOO_LARGE", `the pack has ${objects} objects; at most ${maxPackObjects} are taken at once: push fewer commits`);
+    if (size > maxPackBytes)
+      throw codedError(
+        "BATCH_TOO_LARGE",
+        `the pack has ${size} bytes; at most ${maxPackBytes} are taken at once: push fewer commits`,
+      );
+    if (objects > maxPackObjects)
+      throw codedError(
+        "BATCH_TOO_LARGE",
+        `the pack has ${objects} objects; at most ${maxPackObjects} are taken at once: push fewer commits`,
+      );
     await this.#checkObjects(join(folder, ".."), tips, env);
     return { name: files[0]!.replace(/\.pack$/, ""), folder, size, objects };
   }
@@ -69,7 +79,8 @@ export class Inspector {
     const branch = update.name.slice(branchPrefix.length);
     const type = await this.#git.text(["cat-file", "-t", update.new], env);
     if (type !== "commit") throw codedError("INVALID_INPUT", `${branch} would point at a ${type}; a branch points at a commit`);
-    if (branch === mainBranch && update.old !== null && !(await this.#isAncestor(update.old, update.new, env))) throw notFastForward(branch, update.new, update.old);
+    if (branch === mainBranch && update.old !== null && !(await this.#isAncestor(update.old, update.new, env)))
+      throw notFastForward(branch, update.new, update.old);
     const fact = {
       path: bare.repo.path,
       branch,
@@ -88,12 +99,20 @@ export class Inspector {
   }
 
   async #message(oid: string, env: GitEnv): Promise<string> {
-    const { output } = await this.#git.run({ args: ["log", "-1", "--no-show-signature", "--format=%B", oid], env, maxOutputBytes: 4 * maxFactMessageLength, onOverflow: "cut" });
+    const { output } = await this.#git.run({
+      args: ["log", "-1", "--no-show-signature", "--format=%B", oid],
+      env,
+      maxOutputBytes: 4 * maxFactMessageLength,
+      onOverflow: "cut",
+    });
     return cleanText(output.toString("utf8").trimEnd()).slice(0, maxFactMessageLength).toWellFormed();
   }
 
   async #changedPaths(old: string | null, oid: string, env: GitEnv): Promise<string[]> {
-    const args = old === null ? ["ls-tree", "-r", "-z", "--name-only", "--full-tree", oid] : ["diff-tree", "-r", "-z", "--name-only", "--no-renames", old, oid];
+    const args =
+      old === null
+        ? ["ls-tree", "-r", "-z", "--name-only", "--full-tree", oid]
+        : ["diff-tree", "-r", "-z", "--name-only", "--no-renames", old, oid];
     const { output } = await this.#git.run({ args, env, maxOutputBytes: maxFactPathBytes, onOverflow: "cut" });
     // What follows the last NUL is empty, or a name that was cut.
     return output.toString("utf8").split("\0").slice(0, -1).slice(0, maxFactPaths).map(cleanText);
@@ -103,7 +122,10 @@ export class Inspector {
   async #checkObjects(objectDir: string, tips: readonly string[], env: GitEnv): Promise<void> {
     const { maxFileBytes } = this.#limits;
     const alone = { GIT_DIR: env["GIT_DIR"]!, GIT_OBJECT_DIRECTORY: objectDir };
-    const listing = await this.#git.text(["cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectsize) %(objectname) %(objecttype)"], alone);
+    const listing = await this.#git.text(
+      ["cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectsize) %(objectname) %(objecttype)"],
+      alone,
+    );
     for (const line of listing.split("\n")) {
       const [size, oid, type] = line.split(" ");
       if (Number(size) <= maxFileBytes) continue;
@@ -115,7 +137,10 @@ export class Inspector {
   /** Where a commit of the push has the blob; only asked when the push is refused for it. */
   async #nameOf(oid: string, tips: readonly string[], env: GitEnv): Promise<string | undefined> {
     const { output } = await this.#git.run({ args: ["rev-list", "--objects", ...tips, "--not", "--all"], env });
-    const line = output.toString("utf8").split("\n").find((line) => line.startsWith(`${oid} `));
+    const line = output
+      .toString("utf8")
+      .split("\n")
+      .find((line) => line.startsWith(`${oid} `));
     return line === undefined ? undefined : JSON.stringify(cleanText(line.slice(41)).slice(0, 300));
   }
 }
@@ -123,11 +148,14 @@ export class Inspector {
 /** NOT_FAST_FORWARD with the commit that was proposed and the one the branch is at. */
 export function notFastForward(branch: string, ours: string, theirs: string | null): CodedError {
   const at = theirs === null ? "does not exist" : `is at ${theirs}`;
-  return codedError("NOT_FAST_FORWARD", `${branch} ${at}, which ${ours} does not follow; fetch, merge and push again`, { ours, theirs });
+  return codedError("NOT_FAST_FORWARD", `${branch} ${at}, which ${ours} does not follow; fetch, merge and push again`, {
+    ours,
+    theirs,
+  });
 }
 
 /** Bytes of a pack and the number of objects its header says it has; git has checked both by now. */
-async function measure(path: string): Promise<{ size: number; objects: number }> {
+export async function measurePack(path: string): Promise<{ size: number; objects: number }> {
   const file = await open(path, "r");
   try {
     const { buffer } = await file.read(Buffer.alloc(12), 0, 12, 0);

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -5,7 +6,9 @@ import { randomBytes } from "node:crypto";
 import { failpoints } from "@iterate-platform/service/failpoints";
 import { useTestDatabase } from "@iterate-platform/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { configRepo, gitClient, owner, startRepoHost, type RepoHost, type RepoHostOptions } from "../testing/repo-fixture.js";
+import { buildLimits } from "../build/contract.js";
+import { selectSources } from "../build/sources.js";
+import { configRepo, gitClient, owner, startRepoHost, type RepoHost, type RepoHostOptions } from "../api/repo-host.fixture.js";
 
 const database = useTestDatabase();
 
@@ -53,8 +56,14 @@ async function refusedPush(cwd: string, ...args: string[]): Promise<string> {
   return result.stderr;
 }
 
-async function journal(): Promise<{ seq: string; name: string; old_oid: string | null; new_oid: string | null; pusher: string; fact: string | null }[]> {
-  return (await host.db.query<Awaited<ReturnType<typeof journal>>[number]>("select seq, name, old_oid, new_oid, pusher, fact from ref_update order by repo_id, seq")).rows;
+async function journal(): Promise<
+  { seq: string; name: string; old_oid: string | null; new_oid: string | null; pusher: string; fact: string | null }[]
+> {
+  return (
+    await host.db.query<Awaited<ReturnType<typeof journal>>[number]>(
+      "select seq, name, old_oid, new_oid, pusher, fact from ref_update order by repo_id, seq",
+    )
+  ).rows;
 }
 
 describe("a push", () => {
@@ -74,7 +83,15 @@ describe("a push", () => {
       ["1", "refs/heads/main", null, first, "ada"],
       ["2", "refs/heads/main", first, second, "ada"],
     ]);
-    expect(JSON.parse(rows[0]!.fact!)).toEqual({ path: "/repos/config", branch: "main", commitOid: first, parentOid: null, message: "Begin\n\nwith a body", changedPaths: ["iterate.toml"], pusher: "ada" });
+    expect(JSON.parse(rows[0]!.fact!)).toEqual({
+      path: "/repos/config",
+      branch: "main",
+      commitOid: first,
+      parentOid: null,
+      message: "Begin\n\nwith a body",
+      changedPaths: ["iterate.toml"],
+      pusher: "ada",
+    });
     expect(JSON.parse(rows[1]!.fact!)).toMatchObject({ parentOid: first, changedPaths: ["worker.ts"] });
   });
 
@@ -112,7 +129,9 @@ describe("a push", () => {
     expect(await refusedPush(b)).toMatch(/rejected.*fetch first/s);
     await git(b, "fetch", "--quiet", "origin");
     const ours = (await git(b, "rev-parse", "HEAD")).stdout.trim();
-    expect(await refusedPush(b, "--force", "main")).toMatch(new RegExp(`remote: NOT_FAST_FORWARD: main is at ${first}, which ${ours} does not follow; fetch, merge and push again`));
+    expect(await refusedPush(b, "--force", "main")).toMatch(
+      new RegExp(`remote: NOT_FAST_FORWARD: main is at ${first}, which ${ours} does not follow; fetch, merge and push again`),
+    );
     expect((await git(a, "ls-remote", "origin", "main")).stdout).toContain(first);
   });
 
@@ -149,7 +168,11 @@ describe("a push", () => {
 
   it.each([
     ["a tag", ["HEAD:refs/tags/v1"], /refs\/tags\/v1 is not a branch; only refs\/heads\/\* is kept/],
-    ["a name git would not keep beside another", ["HEAD:refs/heads/main/sub"], /refs\/heads\/main\/sub and refs\/heads\/main cannot both exist/],
+    [
+      "a name git would not keep beside another",
+      ["HEAD:refs/heads/main/sub"],
+      /refs\/heads\/main\/sub and refs\/heads\/main cannot both exist/,
+    ],
     ["a name with odd letters", ["HEAD:refs/heads/ümlaut"], /may only have letters/],
   ])("of %s is refused in words", async (_, refs, message) => {
     const a = await clone("a");
@@ -170,7 +193,10 @@ describe("a push", () => {
   it("of objects git finds broken is refused and nothing of it is kept", async () => {
     const a = await clone("a");
     await commit(a, "a.ts", "a");
-    writeFileSync(join(folder, "tree"), Buffer.concat([Buffer.from("100644 ..\0"), Buffer.from((await git(a, "rev-parse", "HEAD:a.ts")).stdout.trim(), "hex")]));
+    writeFileSync(
+      join(folder, "tree"),
+      Buffer.concat([Buffer.from("100644 ..\0"), Buffer.from((await git(a, "rev-parse", "HEAD:a.ts")).stdout.trim(), "hex")]),
+    );
     const tree = (await git(a, "hash-object", "-t", "tree", "-w", "--literally", join(folder, "tree"))).stdout.trim();
     const oid = (await git(a, "commit-tree", tree, "-m", "broken")).stdout.trim();
     expect(await refusedPush(a, `${oid}:refs/heads/main`)).toMatch(/hasDotdot|contains '\.\.'/);
@@ -223,6 +249,39 @@ describe("a limit is told to the pusher and holds exactly:", () => {
   });
 });
 
+describe("a hostile push costs bounded time and memory:", () => {
+  it("a file of 100 MiB that packs to nothing is refused by its size", async () => {
+    const a = await clone("a");
+    execFileSync("truncate", ["-s", "100M", join(a, "bomb.bin")]);
+    await git(a, "-c", "core.bigFileThreshold=1m", "add", "bomb.bin");
+    rmSync(join(a, "bomb.bin"));
+    await git(a, "commit", "--quiet", "-m", "bomb");
+    expect(await refusedPush(a)).toMatch(/"bomb\.bin" has 104857600 bytes; a file may have at most/);
+  }, 60_000);
+
+  it("a hundred thousand files are kept, and the fact names a thousand of them", async () => {
+    const a = await clone("a");
+    await commit(a, "a.ts", "a");
+    const blob = (await git(a, "rev-parse", "HEAD:a.ts")).stdout.trim();
+    writeFileSync(
+      join(folder, "tree"),
+      Array.from({ length: 100_000 }, (_, at) => `100644 blob ${blob}\tf${String(at).padStart(6, "0")}.ts\n`).join(""),
+    );
+    const tree = execFileSync("git", ["mktree"], { cwd: a, input: readFileSync(join(folder, "tree")) })
+      .toString()
+      .trim();
+    const oid = (await git(a, "commit-tree", tree, "-m", "many")).stdout.trim();
+    await push(a, `${oid}:refs/heads/main`);
+    const [row] = await journal();
+    expect((JSON.parse(row!.fact!) as { changedPaths: string[] }).changedPaths).toHaveLength(1000);
+    const bare = (await host.repos.find(configRepo))!;
+    const started = performance.now();
+    const entries = await host.reader.tree(bare, oid);
+    expect(() => selectSources(entries, buildLimits)).toThrow(/the commit has 100000 files; at most 10000 are built/);
+    expect(performance.now() - started).toBeLessThan(10_000);
+  });
+});
+
 describe("between the transaction and git's own ref move", () => {
   it("a crash is mended at the next opening, and the fact exists once", async () => {
     const a = await clone("a");
@@ -262,11 +321,22 @@ describe("a repository on disk", () => {
     await push(a);
     const bare = (await host.repos.find(configRepo))!;
     const marker = join(folder, "ran");
-    writeFileSync(join(bare.dir, "config"), `[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfsmonitor = touch ${marker}\n\thooksPath = ${folder}\n[filter "evil"]\n\tclean = touch ${marker}\n`);
+    writeFileSync(
+      join(bare.dir, "config"),
+      `[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfsmonitor = touch ${marker}\n\thooksPath = ${folder}\n[filter "evil"]\n\tclean = touch ${marker}\n`,
+    );
     writeFileSync(join(folder, "update"), `#!/bin/sh\ntouch ${marker}\n`, { mode: 0o755 });
     await commit(a, "b.ts", "b");
     await push(a);
-    await host.committer.commit(bare, { message: "x", changes: [{ path: "c.ts", content: Buffer.from("c") }], author: { name: "A", email: "a@b" }, parent: undefined, pushId: crypto.randomUUID(), pusher: undefined, traceparent: undefined });
+    await host.committer.commit(bare, {
+      message: "x",
+      changes: [{ path: "c.ts", content: Buffer.from("c") }],
+      author: { name: "A", email: "a@b" },
+      parent: undefined,
+      pushId: crypto.randomUUID(),
+      pusher: undefined,
+      traceparent: undefined,
+    });
     expect(readdirSync(folder)).not.toContain("ran");
   });
 
@@ -309,8 +379,15 @@ describe("the listener", () => {
     const a = await clone("a");
     await commit(a, "a.ts", "a");
     await push(a);
-    const body = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("0014command=ls-refs\n")) });
-    const neverEnding = { method: "POST", headers: { "content-type": "application/x-git-upload-pack-request", "git-protocol": "version=2" }, body, duplex: "half" } as RequestInit;
+    const body = new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode("0014command=ls-refs\n")),
+    });
+    const neverEnding = {
+      method: "POST",
+      headers: { "content-type": "application/x-git-upload-pack-request", "git-protocol": "version=2" },
+      body,
+      duplex: "half",
+    } as RequestInit;
     await expect(fetch(`${slow.url()}/git-upload-pack`, neverEnding).then((answer) => answer.text())).rejects.toThrow();
     await clone("b");
   });

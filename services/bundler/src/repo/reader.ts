@@ -37,32 +37,51 @@ export class Reader {
   async assertCommit(bare: BareRepo, commit: string): Promise<void> {
     assertOid(commit, "commit");
     const { code, output } = await this.#git.run({ args: ["cat-file", "-t", commit], env: bare.env, accept: [0, 128] });
-    if (code !== 0 || output.toString("utf8").trim() !== "commit") throw codedError("NOT_FOUND", `${bare.repo.path} has no commit ${commit}`, { commit });
+    if (code !== 0 || output.toString("utf8").trim() !== "commit")
+      throw codedError("NOT_FOUND", `${bare.repo.path} has no commit ${commit}`, { commit });
   }
 
   /** Content of a file, or of a symbolic link its target. Throws NOT_FOUND; INVALID_INPUT when it does not fit an answer. */
   async file(bare: BareRepo, commit: string, path: string): Promise<Buffer> {
     await this.assertCommit(bare, commit);
     if (path === "" || path.includes("\0")) throw codedError("INVALID_INPUT", "a file's path is not empty and holds no NUL");
-    const missing = codedError("NOT_FOUND", `commit ${commit} has no file ${JSON.stringify(path.slice(0, 200))}`, { commit, path: path.slice(0, 200) });
-    const listing = await this.#git.run({ args: ["ls-tree", "-z", "-l", "--full-tree", commit, "--", path], env: { ...bare.env, GIT_LITERAL_PATHSPECS: "1" }, accept: [0, 128] });
+    const missing = codedError("NOT_FOUND", `commit ${commit} has no file ${JSON.stringify(path.slice(0, 200))}`, {
+      commit,
+      path: path.slice(0, 200),
+    });
+    const listing = await this.#git.run({
+      args: ["ls-tree", "-z", "-l", "--full-tree", commit, "--", path],
+      env: { ...bare.env, GIT_LITERAL_PATHSPECS: "1" },
+      accept: [0, 128],
+    });
     const entry = parseTree(listing.output).find((entry) => entry.path === path && isBlob(entry));
     if (entry === undefined) throw missing;
-    if (entry.size > maxAnswerBytes) throw codedError("INVALID_INPUT", `${JSON.stringify(path.slice(0, 200))} has ${entry.size} bytes; at most ${maxAnswerBytes} are answered: fetch it with git`);
+    if (entry.size > maxAnswerBytes)
+      throw codedError(
+        "INVALID_INPUT",
+        `${JSON.stringify(path.slice(0, 200))} has ${entry.size} bytes; at most ${maxAnswerBytes} are answered: fetch it with git`,
+      );
     return (await this.#git.run({ args: ["cat-file", "blob", entry.oid], env: bare.env })).output;
   }
 
   /** All paths, sorted. */
   async paths(bare: BareRepo, commit: string): Promise<string[]> {
     await this.assertCommit(bare, commit);
-    const { output } = await this.#git.run({ args: ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit], env: bare.env, maxOutputBytes: maxAnswerBytes });
+    const { output } = await this.#git.run({
+      args: ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit],
+      env: bare.env,
+      maxOutputBytes: maxAnswerBytes,
+    });
     return output.toString("utf8").split("\0").slice(0, -1).sort();
   }
 
   /** History from `commit`, newest first. */
   async log(bare: BareRepo, commit: string, limit: number): Promise<CommitInfo[]> {
     await this.assertCommit(bare, commit);
-    const { output } = await this.#git.run({ args: ["log", "-z", `--max-count=${limit}`, "--no-show-signature", "--format=%H%n%P%n%at%n%an%n%ae%n%B", commit], env: bare.env });
+    const { output } = await this.#git.run({
+      args: ["log", "-z", `--max-count=${limit}`, "--no-show-signature", "--format=%H%n%P%n%at%n%an%n%ae%n%B", commit],
+      env: bare.env,
+    });
     return output
       .toString("utf8")
       .split("\0")
@@ -82,7 +101,11 @@ export class Reader {
   /** Every entry of the commit's tree: files, symbolic links and submodules. Contents are not read. */
   async tree(bare: BareRepo, commit: string): Promise<SizedTreeEntry[]> {
     await this.assertCommit(bare, commit);
-    const { output } = await this.#git.run({ args: ["ls-tree", "-r", "-z", "-l", "--full-tree", commit], env: bare.env, maxOutputBytes: maxTreeListingBytes });
+    const { output } = await this.#git.run({
+      args: ["ls-tree", "-r", "-z", "-l", "--full-tree", commit],
+      env: bare.env,
+      maxOutputBytes: maxTreeListingBytes,
+    });
     return parseTree(output);
   }
 
@@ -90,11 +113,17 @@ export class Reader {
   async contents(bare: BareRepo, entries: readonly SizedTreeEntry[]): Promise<Buffer[]> {
     if (entries.length === 0) return [];
     const expected = entries.reduce((sum, entry) => sum + entry.size + 128, 0);
-    const { output } = await this.#git.run({ args: ["cat-file", "--batch=%(objectsize)"], env: bare.env, input: entries.map(({ oid }) => `${oid}\n`).join(""), maxOutputBytes: expected });
+    const { output } = await this.#git.run({
+      args: ["cat-file", "--batch=%(objectsize)"],
+      env: bare.env,
+      input: entries.map(({ oid }) => `${oid}\n`).join(""),
+      maxOutputBytes: expected,
+    });
     let at = 0;
     return entries.map(({ size, path }) => {
       const line = output.indexOf(10, at);
-      if (Number(output.toString("latin1", at, line)) !== size) throw codedError("INTERNAL", `git answered another size for ${path}`);
+      if (Number(output.toString("latin1", at, line)) !== size)
+        throw codedError("INTERNAL", `git answered another size for ${path}`);
       const content = output.subarray(line + 1, line + 1 + size);
       at = line + 1 + size + 1;
       return content;

@@ -16,7 +16,17 @@ export async function addRefUpdate(db: Queryable, repoId: string, update: NewRef
   await db.query(
     `insert into ref_update (repo_id, seq, push_id, name, old_oid, new_oid, pusher, fact, traceparent, settled_at)
      values ($1, $2, $3, $4, $5, $6, $7, $8, $9, case when $8::text is null then now() end)`,
-    [repoId, update.seq, update.pushId, update.name, update.old, update.new, update.pusher ?? null, update.fact, update.traceparent ?? null],
+    [
+      repoId,
+      update.seq,
+      update.pushId,
+      update.name,
+      update.old,
+      update.new,
+      update.pusher ?? null,
+      update.fact,
+      update.traceparent ?? null,
+    ],
   );
 }
 
@@ -41,7 +51,15 @@ export interface ClaimedFact {
  * ahead, so a sender that dies leaves nothing behind. Only the lowest unsettled seq of a repository is ever claimed.
  */
 export async function claimFacts(db: Queryable, limit: number, claimS: number): Promise<ClaimedFact[]> {
-  const { rows } = await db.query<{ repo_id: string; owner: string; path: string; seq: string; fact: string; traceparent: string | null; attempts: number }>(
+  const { rows } = await db.query<{
+    repo_id: string;
+    owner: string;
+    path: string;
+    seq: string;
+    fact: string;
+    traceparent: string | null;
+    attempts: number;
+  }>(
     `with head as (
        select distinct on (repo_id) repo_id, seq from ref_update where settled_at is null order by repo_id, seq
      ), due as (
@@ -55,7 +73,15 @@ export async function claimFacts(db: Queryable, limit: number, claimS: number): 
      returning u.repo_id, repo.owner, repo.path, u.seq, u.fact, u.traceparent, u.attempts`,
     [limit, claimS],
   );
-  return rows.map((row) => ({ repoId: row.repo_id, owner: row.owner, path: row.path, seq: Number(row.seq), fact: row.fact, traceparent: row.traceparent, attempt: row.attempts }));
+  return rows.map((row) => ({
+    repoId: row.repo_id,
+    owner: row.owner,
+    path: row.path,
+    seq: Number(row.seq),
+    fact: row.fact,
+    traceparent: row.traceparent,
+    attempt: row.attempts,
+  }));
 }
 
 export async function settleFact(db: Queryable, repoId: string, seq: number, failure: string | null): Promise<void> {
@@ -63,7 +89,11 @@ export async function settleFact(db: Queryable, repoId: string, seq: number, fai
 }
 
 export async function deferFact(db: Queryable, repoId: string, seq: number, delayS: number): Promise<void> {
-  await db.query(`update ref_update set due_at = now() + make_interval(secs => $3) where repo_id = $1 and seq = $2`, [repoId, seq, delayS]);
+  await db.query(`update ref_update set due_at = now() + make_interval(secs => $3) where repo_id = $1 and seq = $2`, [
+    repoId,
+    seq,
+    delayS,
+  ]);
 }
 
 export interface OutboxState {
@@ -84,5 +114,9 @@ export async function outboxState(db: Queryable): Promise<OutboxState> {
             (select extract(epoch from min(due_at) - now()) from head) as next_due_s`,
   );
   const { unsettled, oldest_s, next_due_s } = rows[0]!;
-  return { unsettled: Number(unsettled), oldestS: Number(oldest_s ?? 0), nextDueS: next_due_s === null ? undefined : Number(next_due_s) };
+  return {
+    unsettled: Number(unsettled),
+    oldestS: Number(oldest_s ?? 0),
+    nextDueS: next_due_s === null ? undefined : Number(next_due_s),
+  };
 }

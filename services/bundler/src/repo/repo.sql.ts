@@ -20,7 +20,10 @@ export async function makeRepo(db: Queryable, { owner, path }: RepoName): Promis
 
 /** Makes every other writer of the repository wait for this transaction. */
 export async function lockRepo(db: Queryable, repoId: string): Promise<{ nextSeq: number; packBytes: number }> {
-  const { rows } = await db.query<{ next_seq: string; pack_bytes: string }>(`select next_seq, pack_bytes from repo where repo_id = $1 for update`, [repoId]);
+  const { rows } = await db.query<{ next_seq: string; pack_bytes: string }>(
+    `select next_seq, pack_bytes from repo where repo_id = $1 for update`,
+    [repoId],
+  );
   return { nextSeq: Number(rows[0]!.next_seq), packBytes: Number(rows[0]!.pack_bytes) };
 }
 
@@ -29,12 +32,17 @@ export async function advanceRepo(db: Queryable, repoId: string, nextSeq: number
 }
 
 export async function listRefs(db: Queryable, repoId: string): Promise<Map<string, string>> {
-  const { rows } = await db.query<{ name: string; oid: string }>(`select name, oid from ref where repo_id = $1 order by name`, [repoId]);
+  const { rows } = await db.query<{ name: string; oid: string }>(`select name, oid from ref where repo_id = $1 order by name`, [
+    repoId,
+  ]);
   return new Map(rows.map(({ name, oid }) => [name, oid]));
 }
 
 export async function setRef(db: Queryable, repoId: string, name: string, oid: string): Promise<void> {
-  await db.query(`insert into ref (repo_id, name, oid) values ($1, $2, $3) on conflict (repo_id, name) do update set oid = excluded.oid`, [repoId, name, oid]);
+  await db.query(
+    `insert into ref (repo_id, name, oid) values ($1, $2, $3) on conflict (repo_id, name) do update set oid = excluded.oid`,
+    [repoId, name, oid],
+  );
 }
 
 export async function removeRef(db: Queryable, repoId: string, name: string): Promise<void> {
@@ -56,4 +64,13 @@ export async function addPack(db: Queryable, repoId: string, pack: PackRow & { o
     [repoId, pack.name, pack.blob, pack.size, pack.objects],
   );
   return rowCount === 1;
+}
+
+/** Drops packs whose objects another one holds, and counts the bytes that are left. */
+export async function removePacks(db: Queryable, repoId: string, names: readonly string[]): Promise<void> {
+  await db.query(`delete from pack where repo_id = $1 and name = any($2::text[])`, [repoId, names]);
+  await db.query(
+    `update repo set pack_bytes = (select coalesce(sum(size), 0) from pack where pack.repo_id = $1) where repo_id = $1`,
+    [repoId],
+  );
 }

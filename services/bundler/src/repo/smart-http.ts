@@ -48,10 +48,15 @@ export class SmartHttp {
   async serve(exchange: GitExchange, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { git, hooksPath, maxPackBytes, deadlineMs, log } = this.#parts;
     const isPush = exchange.service === "git-receive-pack";
-    const child = git.spawn(["http-backend"], cgiEnv(exchange, request), ["pipe", "pipe", "pipe", "pipe", "pipe"], [
-      ["core.hooksPath", isPush ? hooksPath : "/dev/null"],
-      ["receive.maxInputSize", String(maxPackBytes)],
-    ]);
+    const child = git.spawn(
+      ["http-backend"],
+      cgiEnv(exchange, request),
+      ["pipe", "pipe", "pipe", "pipe", "pipe"],
+      [
+        ["core.hooksPath", isPush ? hooksPath : "/dev/null"],
+        ["receive.maxInputSize", String(maxPackBytes)],
+      ],
+    );
     const end = (): void => endGroup(child);
     let isLate = false;
     const timer = setTimeout(() => {
@@ -63,9 +68,7 @@ export class SmartHttp {
     const stderr = collectText(child);
     const [, , , asks, verdict] = child.stdio as [Writable, Readable, Readable, Readable, Writable];
     let moved: (() => void) | undefined;
-    const decided = isPush
-      ? this.#decide(exchange, asks, verdict).then((accepted) => (moved = accepted))
-      : Promise.resolve();
+    const decided = isPush ? this.#decide(exchange, asks, verdict).then((accepted) => (moved = accepted)) : Promise.resolve();
     try {
       // git may answer, or refuse, before it has read all.
       const sent = pipeline(request, child.stdin!).catch(() => undefined);
@@ -79,7 +82,8 @@ export class SmartHttp {
       if (code === null) response.destroy();
       else response.end();
       await sent;
-      if (code !== 0 && !response.destroyed) log.warn("git ended with an error", { code, stderr: stderr(), service: exchange.service });
+      if (code !== 0 && !response.destroyed)
+        log.warn("git ended with an error", { code, stderr: stderr(), service: exchange.service });
     } finally {
       clearTimeout(timer);
       end();

@@ -10,10 +10,11 @@ import { authorize, type Caller } from "@iterate-platform/service/caller";
 import { createLog } from "@iterate-platform/service/log";
 import { migrate } from "@iterate-platform/service/migrations";
 import { createPool, type Pool } from "@iterate-platform/service/postgres";
-import { GitHttp, gitPolicy } from "../api/git-http.js";
+import { GitHttp, gitPolicy } from "./git-http.js";
 import { BlobStore } from "../blob/blob-store.js";
 import { JobQueue } from "../build/job-queue.js";
 import { Acceptance } from "../repo/acceptance.js";
+import { Compactor } from "../repo/compaction.js";
 import { Committer } from "../repo/commit.js";
 import { repoLimits, type RepoLimits } from "../repo/contract.js";
 import { Git } from "../repo/git.js";
@@ -32,6 +33,7 @@ export interface RepoHost {
   readonly repos: RepoCache;
   readonly committer: Committer;
   readonly reader: Reader;
+  readonly compactor: Compactor;
   readonly root: string;
   readonly origin: string;
   /** Address of a repository for a git client. */
@@ -44,7 +46,7 @@ export interface RepoHostOptions {
   /** Caller that every request counts as. */
   readonly service?: string;
   readonly deadlineMs?: number;
-  readonly onAccepted?: () => void;
+  readonly maxPacks?: number;
 }
 
 export async function startRepoHost(databaseUrl: string, options: RepoHostOptions = {}): Promise<RepoHost> {
@@ -53,13 +55,30 @@ export async function startRepoHost(databaseUrl: string, options: RepoHostOption
   const root = mkdtempSync(join(tmpdir(), "bundler-repos-"));
   const log = createLog("bundler", { level: "error" });
   const limits = { ...repoLimits, ...options.limits };
-  const git = new Git({ limits: { cpuS: 60, memoryMiB: 1024, maxWriteBytes: 1024 ** 3 }, searchPath: process.env["PATH"] ?? "/usr/bin" });
+  const git = new Git({
+    limits: { cpuS: 60, memoryMiB: 1024, maxWriteBytes: 1024 ** 3 },
+    searchPath: process.env["PATH"] ?? "/usr/bin",
+  });
   const blobs = new BlobStore(db);
-  const acceptance = new Acceptance({ db, blobs, git, limits, onAccepted: options.onAccepted ?? (() => undefined) });
+  const compactor = new Compactor({ db, blobs, git, log, maxPacks: options.maxPacks ?? 64 });
+  const acceptance = new Acceptance({ db, blobs, git, limits, onAccepted: (bare) => compactor.consider(bare) });
   const repos = new RepoCache(root, { db, blobs, git });
-  const smartHttp = new SmartHttp({ git, acceptance, hooksPath: await installReceiveHook(root), maxPackBytes: limits.maxPackBytes, deadlineMs: options.deadlineMs ?? 60_000, log });
+  const smartHttp = new SmartHttp({
+    git,
+    acceptance,
+    hooksPath: await installReceiveHook(root),
+    maxPackBytes: limits.maxPackBytes,
+    deadlineMs: options.deadlineMs ?? 60_000,
+    log,
+  });
   const queue = new JobQueue({ maxRunning: 8, maxWaiting: 32 });
-  const gitHttp = new GitHttp({ repos, smartHttp, queue, authenticate: (request) => admit(request, { service: options.service ?? "ingress", principal: "ada" }), log });
+  const gitHttp = new GitHttp({
+    repos,
+    smartHttp,
+    queue,
+    authenticate: (request) => admit(request, { service: options.service ?? "ingress", principal: "ada" }),
+    log,
+  });
   const server = createServer((request, response) => void gitHttp.handle(request, response));
   const origin = await listen(server);
   return {
@@ -69,12 +88,14 @@ export async function startRepoHost(databaseUrl: string, options: RepoHostOption
     repos,
     committer: new Committer({ git, acceptance, nowMs: () => Date.parse("2030-01-02T03:04:05Z") }),
     reader: new Reader(git),
+    compactor,
     root,
     origin,
     url: (path = configRepo.path) => `${origin}/git/${owner}/${encodeURIComponent(path)}`,
     stop: async () => {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
+      await compactor.idle();
       await db.end();
       rmSync(root, { recursive: true, force: true });
     },
@@ -104,5 +125,10 @@ export async function gitClient(cwd: string, ...args: string[]): Promise<{ stdou
     GIT_COMMITTER_NAME: "Grace",
     GIT_COMMITTER_EMAIL: "grace@example.com",
   };
-  return await promisify(execFile)("git", ["-c", "init.defaultBranch=main", "-c", "protocol.version=2", ...args], { cwd, env, timeout: 60_000, maxBuffer: 16 * 1024 * 1024 });
+  return await promisify(execFile)("git", ["-c", "init.defaultBranch=main", "-c", "protocol.version=2", ...args], {
+    cwd,
+    env,
+    timeout: 60_000,
+    maxBuffer: 16 * 1024 * 1024,
+  });
 }
