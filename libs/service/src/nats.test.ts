@@ -133,6 +133,11 @@ test("a user in the URL signs in with it and hears replies in an inbox of its ow
   answerer.subscribe("ask", (message) => message.respond("answer"));
   await Promise.all([isConnected(asker), isConnected(answerer)]);
   await answerer.flush();
+  const own = asker.newInbox();
+  const replies = inbox(asker, own);
+  await asker.flush();
+  asker.publish("ask", "?", { reply: own });
+  await eventually(() => replies.length === 1);
   expect((await asker.connection?.request("ask", "?", { timeout: 2_000 }))?.string()).toBe("answer");
   expect(lines.join("")).not.toContain("p@ss");
   await Promise.all([asker.close(200), answerer.close(200)]);

@@ -15,6 +15,7 @@ import {
   type Subscription,
 } from "@nats-io/transport-node";
 import { codedError } from "iterate/lib";
+import { uuidv7 } from "./ids.js";
 import type { Log } from "./log.js";
 
 export interface BrokerOptions {
@@ -95,6 +96,11 @@ export class Broker {
   /** The connection as it is now, for requests and JetStream: take it anew at each use, another may have replaced it. */
   get connection(): NatsConnection | undefined {
     return this.#status === "connected" ? this.#connection : undefined;
+  }
+
+  /** A new subject for replies, among those this connection's user may hear. */
+  newInbox(): string {
+    return `${inboxPrefixOf(this.#options)}.${uuidv7()}`;
   }
 
   /** Calls `listener` at every change of the status, until the answered function is called. */
@@ -268,11 +274,24 @@ export class Broker {
 }
 
 function serversOf(options: BrokerOptions): NodeConnectionOptions {
-  const urls = options.url.split(",").map((text) => new URL(text.includes("://") ? text : `nats://${text}`));
-  const user = options.user ?? decodeURIComponent(urls[0]?.username ?? "");
-  const password = options.password ?? decodeURIComponent(urls[0]?.password ?? "");
-  const servers = urls.map(({ host }) => host);
-  return user === "" ? { servers } : { servers, user, pass: password, inboxPrefix: `_INBOX.${user}` };
+  const servers = urlsOf(options).map(({ host }) => host);
+  const inboxPrefix = inboxPrefixOf(options);
+  const user = userOf(options);
+  const password = options.password ?? decodeURIComponent(urlsOf(options)[0]?.password ?? "");
+  return user === "" ? { servers, inboxPrefix } : { servers, inboxPrefix, user, pass: password };
+}
+
+function inboxPrefixOf(options: BrokerOptions): string {
+  const user = userOf(options);
+  return user === "" ? "_INBOX" : `_INBOX.${user}`;
+}
+
+function userOf(options: BrokerOptions): string {
+  return options.user ?? decodeURIComponent(urlsOf(options)[0]?.username ?? "");
+}
+
+function urlsOf({ url }: BrokerOptions): URL[] {
+  return url.split(",").map((text) => new URL(text.includes("://") ? text : `nats://${text}`));
 }
 
 /** Whether `promise` resolved within the bound. */

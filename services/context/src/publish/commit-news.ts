@@ -1,5 +1,4 @@
 /** The live side of one process in one piece: what it commits is told to its own listeners and to the broker, and the broker's news are heard. */
-import { uuidv7 } from "@iterate-platform/service/ids";
 import type { Log } from "@iterate-platform/service/log";
 import type { Broker } from "@iterate-platform/service/nats";
 import type { Heads } from "../log/confirm.js";
@@ -26,7 +25,7 @@ export class CommitNews {
   readonly heard: HeardCommits;
 
   constructor({ broker, log, heads, onUnstored, onConfirmed }: CommitNewsParts) {
-    const inbox = `_INBOX.${uuidv7()}`;
+    const inbox = broker.newInbox();
     this.hub = new LiveHub({
       confirm: (address) => heads.confirm(address),
       onListened: (address, isListened) => this.heard.listened(address, isListened),
