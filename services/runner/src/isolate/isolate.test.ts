@@ -118,7 +118,7 @@ describe("code that holds the processor", () => {
 
   test("ends its process's other invocations as ISOLATE_LOST and leaves other bundles alone", async () => {
     const [looping, healthy] = await Promise.all([
-      isolateOf(processorBundle("if (input.loop) for (;;); await new Promise(() => {});"), quick),
+      isolateOf(processorBundle("if (input.loop) for (;;); await new Promise((resolve) => setTimeout(resolve, 60_000));"), quick),
       isolateOf(processorBundle("yield 1;")),
     ]);
     const waiting = run(looping, { limits: quick });

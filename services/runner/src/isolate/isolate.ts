@@ -55,7 +55,7 @@ export class Isolate {
     this.#open = open;
     this.#limits = limits;
     this.#process = process;
-    this.#watchdog = new Watchdog(limits, process.stat?.cpuMs ?? 0);
+    this.#watchdog = new Watchdog(limits, process.stat ?? { cpuMs: 0, residentBytes: 0 });
     const untimed = { headersTimeout: 0, bodyTimeout: 0, socketPath: folder.sockets.inPath };
     this.#calls = new Pool("http://isolate", { ...untimed, connections: limits.invocationsPerProcess + 1 });
     // Of its own, so that a ping never waits behind a call.
