@@ -7,6 +7,7 @@ export { useNats, useTestDatabase } from "./fixture.js";
 export { freePort } from "./free-port.js";
 export { startNats, type NatsOptions, type TestNats } from "./nats.js";
 export { type NatsUser } from "./nats-server.js";
+export { findProgram, hasPrograms } from "./program.js";
 export {
   startPostgres,
   startPrivatePostgres,

@@ -16,9 +16,10 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { findProgram } from "./program.js";
 
 const run = promisify(execFile);
 
@@ -31,15 +32,10 @@ const release = {
 };
 
 const toolsFolder = fileURLToPath(new URL("../../../tools/nats", import.meta.url));
-const sbinFolders = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /** Where a nats-server is on this machine, if there is one. */
 export function findNatsServer(folder: string = toolsFolder): string | undefined {
-  const places = [...(process.env.PATH ?? "").split(delimiter), ...sbinFolders, join(folder, "usr/sbin"), folder];
-  return places
-    .filter((place) => place !== "")
-    .map((place) => join(place, "nats-server"))
-    .find(isExecutable);
+  return findProgram("nats-server") ?? findInside(folder);
 }
 
 /**
