@@ -27,7 +27,7 @@ const postsAtOnce = 8;
 
 export async function demonstrate(stack: Stack, say: Say): Promise<Demonstrated> {
   const baseUrl = `http://localhost:${stack.ports.of("public-http")}`;
-  await using connection = await connectIterate({ baseUrl, auth: { type: "admin-secret", secret: stack.adminToken } });
+  using connection = await connectIterate({ baseUrl, auth: { type: "admin-secret", secret: stack.adminToken } });
   const { session } = connection;
 
   const info = await createProject((slug) => session.projects.create({ slug }));
