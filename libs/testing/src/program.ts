@@ -23,7 +23,7 @@ export function hasPrograms(...names: readonly string[]): boolean {
   if (missing.length === 0) return true;
   const message = `not installed: ${missing.join(", ")} (as root, \`make test\` installs what tools/apt-packages.txt lists)`;
   if (process.env.REQUIRE_ALL === "1") throw new Error(message);
-  console.warn(`suite skipped, ${message}`);
+  process.stderr.write(`suite skipped, ${message}\n`);
   return false;
 }
 
