@@ -2,13 +2,7 @@
  * A typed client of one service: promises and async iterables, a deadline on every call, credentials by Trust, cancellation by
  * signal, and failures as CodedErrors. One connection per address of the name, calls spread over them.
  */
-import {
-  ChannelCredentials,
-  Client,
-  Metadata,
-  type ClientReadableStream,
-  type ServiceError,
-} from "@grpc/grpc-js";
+import { ChannelCredentials, Client, Metadata, type ClientReadableStream, type ServiceError } from "@grpc/grpc-js";
 import { CodedError, codedError, isCodedError } from "iterate/lib";
 import { Outgoing, Responses } from "./grpc-client-stream.js";
 import { Messages } from "./grpc-messages.js";
@@ -93,6 +87,8 @@ export function createClient<Definition extends object>(
       "grpc.max_receive_message_length": maxResponseBytes + 1,
       "grpc.max_send_message_length": -1,
       "grpc.enable_channelz": 0,
+      // Services reach each other directly, whatever proxy the environment names for the world outside.
+      "grpc.enable_http_proxy": 0,
     },
   );
   const calls = new Calls(client, options);

@@ -287,10 +287,10 @@ describe("deadlines and cancellation", () => {
   test("a deadline ends the call on both sides", async () => {
     const seen = gate<CallContext>();
     const { client } = await start(waiting(seen));
-    const failed = codeOf(client.unary({ text: "" }, { deadlineMs: 80 }));
+    const failed = codeOf(client.unary({ text: "" }, { deadlineMs: 1_000 }));
     const call = await seen.promise;
     expect(call.deadlineMs).toBeGreaterThan(0);
-    expect(call.deadlineMs).toBeLessThanOrEqual(80);
+    expect(call.deadlineMs).toBeLessThanOrEqual(1_000);
     expect(await abortOf(call)).toBe("DEADLINE_EXCEEDED");
     expect(await failed).toMatchObject({ code: "DEADLINE_EXCEEDED" });
   });
@@ -359,6 +359,29 @@ describe("deadlines and cancellation", () => {
     expect(await codeOf(unread.next())).toMatchObject({ code: "NOT_FOUND" });
   });
 
+  test("a connection that breaks under a call is UNAVAILABLE on every kind, with and without an answer before", async () => {
+    const forever = new Promise<never>(() => {});
+    const { client } = await start(
+      {
+        unary: () => forever,
+        serverStream: async function* () {
+          yield { text: "first" };
+          await forever;
+        },
+        clientStream: () => forever,
+        bidi: async function* () {
+          yield { text: "first" };
+          await forever;
+        },
+      },
+      { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 100 },
+    );
+    const [stream, talk] = [client.serverStream({ text: "" }), client.bidi()];
+    await Promise.all([stream.next(), talk.responses.next()]);
+    const broken = [client.unary({ text: "" }), client.clientStream().response, stream.next(), talk.responses.next()];
+    for (const error of await Promise.all(broken.map(codeOf))) expect(error).toMatchObject({ code: "UNAVAILABLE" });
+  });
+
   test("a server that is away is UNAVAILABLE, and the same client works when it is back", async () => {
     const first = await start(echoing);
     const client = first.connect();
@@ -377,7 +400,7 @@ describe("back-pressure", () => {
     let produced = 0;
     const { client } = await start({
       serverStream: async function* () {
-        for (; produced < 5_000; produced += 1) yield { text: block };
+        for (; produced < 1_000; produced += 1) yield { text: block };
       },
     });
     const responses = client.serverStream({ text: "" });
@@ -393,10 +416,10 @@ describe("back-pressure", () => {
         { interval: 100 },
       )
       .toBe(true);
-    expect(produced).toBeLessThan(500);
+    expect(produced).toBeLessThan(400);
     let read = 1;
     for await (const _ of responses) read += 1;
-    expect(read).toBe(5_000);
+    expect(read).toBe(1_000);
   });
 
   test.each(["generator", "raw"])("a slow %s handler slows the client of a stream", async (kind) => {
@@ -424,7 +447,7 @@ describe("back-pressure", () => {
     const talk = client.bidi();
     let sent = 0;
     const sending = (async () => {
-      for (; sent < 2_000; sent += 1) await talk.send({ text: block });
+      for (; sent < 800; sent += 1) await talk.send({ text: block });
       talk.end();
     })();
     let before = -1;
@@ -438,11 +461,11 @@ describe("back-pressure", () => {
         { interval: 100 },
       )
       .toBe(true);
-    expect(sent).toBeLessThan(500);
+    expect(sent).toBeLessThan(400);
     go.resolve();
     await sending;
     await talk.responses.next();
-    expect(taken).toBe(2_000);
+    expect(taken).toBe(800);
   });
 
   test("a raw handler answers in order, is paced by the client, and may fail", async () => {

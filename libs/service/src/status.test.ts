@@ -120,6 +120,8 @@ describe("anything else that is thrown", () => {
 describe("a status without an ErrorInfo of ours", () => {
   test.each([
     [grpcStatus.UNAVAILABLE, "UNAVAILABLE"],
+    [grpcStatus.INTERNAL, "UNAVAILABLE"],
+    [grpcStatus.CANCELLED, "UNAVAILABLE"],
     [grpcStatus.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"],
     [grpcStatus.UNIMPLEMENTED, "NOT_A_METHOD"],
     [grpcStatus.PERMISSION_DENIED, "FORBIDDEN"],

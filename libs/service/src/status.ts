@@ -115,9 +115,13 @@ export function fromServiceError(error: ServiceError, peer: string): CodedError 
   return fromBare(error.code, peer, error);
 }
 
-/** Statuses that the transport itself answers, or a server that is not ours. Their text may name addresses: it is not passed on. */
+/**
+ * Statuses that the transport itself answers, or a server that is not ours. Their text may name addresses: it is not passed on. Our
+ * servers say INTERNAL and CANCELLED with an ErrorInfo; without one they mean a connection that broke under a call.
+ */
 const bareCodes: Readonly<Record<number, ErrorCode>> = {
-  [grpcStatus.CANCELLED]: "CANCELLED",
+  [grpcStatus.CANCELLED]: "UNAVAILABLE",
+  [grpcStatus.INTERNAL]: "UNAVAILABLE",
   [grpcStatus.INVALID_ARGUMENT]: "INVALID_INPUT",
   [grpcStatus.DEADLINE_EXCEEDED]: "DEADLINE_EXCEEDED",
   [grpcStatus.NOT_FOUND]: "NOT_FOUND",
