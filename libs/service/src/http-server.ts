@@ -169,7 +169,6 @@ class HttpServerImplementation implements HttpServer {
   async #drainNow(boundMs: number): Promise<number> {
     if (!this.#server.listening) return 0;
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    this.#server.closeIdleConnections();
     let forced = 0;
     const timer = setTimeout(() => {
       forced = this.#open.size;
