@@ -46,12 +46,17 @@ async function caughtUp(pod: Pod, address: ContextAddress, after = 0, types: rea
   return follower;
 }
 
-/** Subscribed, confirmed, and no round of confirmations to come by itself. */
-async function quiet(pod: Pod): Promise<void> {
-  pod.news.hub.stop();
+/** Subscribed, and with no confirmation under way that would find what is committed from here on. */
+async function settled(pod: Pod): Promise<void> {
   await pod.broker.flush();
   await pod.news.hub.confirmAll();
   await pod.news.hub.confirmAll();
+}
+
+/** The same, and no round of confirmations comes by itself. */
+async function quiet(pod: Pod): Promise<void> {
+  pod.news.hub.stop();
+  await settled(pod);
 }
 
 describe("a stream", () => {
@@ -121,10 +126,21 @@ describe("a stream", () => {
     const address = newContext();
     await one.append(address, made(1));
     const follower = await caughtUp(two, address);
+    await settled(two);
     await one.commit(address, [made(2)]);
     const from = performance.now();
     expect((await follower.until(2)).offsets).toEqual([1, 2]);
     expect(performance.now() - from).toBeLessThan(1_500);
+  });
+
+  test("reads the log over a gap as soon as a later commit is heard", async () => {
+    const address = newContext();
+    await one.append(address, made(1));
+    const follower = await caughtUp(two, address);
+    await quiet(two);
+    for (let n = 2; n <= 4; n += 1) await one.commit(address, [made(n)]);
+    await one.append(address, made(5));
+    expect((await follower.until(5)).offsets).toEqual(upTo(5));
   });
 
   test("is not led astray by messages that are repeated, out of order, forged or no messages at all", async () => {
@@ -143,13 +159,14 @@ describe("a stream", () => {
     await follower.until(6);
     for (const data of [...heard, ...heard.toReversed()]) raw.publish(subject, data);
     const [last] = CommitBatch.decode(heard.at(-1)!).commits as [Commit];
+    const elsewhere = upTo(100).map((at) => ({ owner: address.owner, path: `${address.path}-${at}` })).find(({ owner, path }) => `ctx.${bucketOf(partitionOf(owner, path))}` !== subject)!;
     const lies: Partial<Commit>[] = [
       { commitNo: 900n, firstOffset: 900n, lastOffset: 900n },
       { commitNo: 7n, firstOffset: 2n, lastOffset: 2n },
       { commitNo: 7n, firstOffset: 7n, lastOffset: 7n, events: [{ ...last.events[0]!, offset: 8n }] },
       { commitNo: 7n, firstOffset: 7n, lastOffset: 5_000n, events: [], inlined: false },
       { commitNo: -1n },
-      { context: { owner: address.owner, path: `${address.path}-elsewhere` } },
+      { context: elsewhere },
       { context: undefined },
     ];
     for (const lie of lies) raw.publish(subject, CommitBatch.encode({ commits: [{ ...last, ...lie }] }).finish());
