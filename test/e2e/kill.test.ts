@@ -20,7 +20,8 @@ beforeAll(async () => {
 }, 120_000);
 
 afterAll(async () => {
-  await stack.stop();
+  // It is not there when it did not start.
+  await (stack as Stack | undefined)?.stop();
 }, 60_000);
 
 function deliveries(prefix: string): Delivery[] {
