@@ -174,9 +174,9 @@ describe("a secret on the worker's disk never comes out, imported by", () => {
 });
 
 describe("a hostile repo costs bounded time and memory:", () => {
-  it("ten thousand files that import each other in a circle", async () => {
-    const files = Array.from({ length: 9_999 }, (_, at) =>
-      file(`m${at}.ts`, `import "./m${(at + 1) % 9_999}.js"; export const v${at} = ${at};`),
+  it("two thousand files that import each other in a circle", async () => {
+    const files = Array.from({ length: 1_999 }, (_, at) =>
+      file(`m${at}.ts`, `import "./m${(at + 1) % 1_999}.js"; export const v${at} = ${at};`),
     );
     const output = await run([...files, file("a.ts", `import "./m0.js"; export class A {}`)]);
     expect(output.entries[0]!.classes).toEqual(["A"]);

@@ -28,7 +28,7 @@ export interface Proposal {
 }
 
 export interface AcceptanceParts {
-  readonly db: Pool;
+  readonly db: Pick<Pool, "query" | "transaction">;
   readonly blobs: BlobStore;
   readonly git: Git;
   readonly limits: RepoLimits;

@@ -2,11 +2,15 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { failpoints } from "@iterate-platform/service/failpoints";
+import type { Queryable } from "@iterate-platform/service/postgres";
 import { useTestDatabase } from "@iterate-platform/testing";
+import { codedError } from "iterate/lib";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { gitClient, owner, startRepoHost, type RepoHost } from "../api/repo-host.fixture.js";
+import { Acceptance } from "./acceptance.js";
 import type { BareRepo } from "./bare-repo.js";
-import { maxChanges, maxMessageBytes, type CommitInput } from "./commit.js";
+import { repoLimits } from "./contract.js";
+import { Committer, maxChanges, maxMessageBytes, type CommitInput } from "./commit.js";
 
 const database = useTestDatabase();
 let host: RepoHost;
@@ -117,6 +121,25 @@ describe("a commit", () => {
     const tip = (await bare.sync()).get("refs/heads/main")!;
     expect((await host.reader.file(bare, tip, "a.ts")).toString()).toBe("a");
     expect(await commit(bare, { "a.ts": "a" })).toBe(tip);
+  });
+
+  it("whose transaction's answer was lost is found by its id and answered", async () => {
+    const bare = await freshRepo();
+    let lost = 0;
+    const db = {
+      query: host.db.query.bind(host.db),
+      transaction: async <T>(work: (transaction: Queryable) => Promise<T>): Promise<T> => {
+        await host.db.transaction(work);
+        lost += 1;
+        throw codedError("UNAVAILABLE", "the connection was lost before the answer");
+      },
+    };
+    const acceptance = new Acceptance({ db, blobs: host.blobs, git: host.git, limits: repoLimits, onAccepted: () => undefined });
+    const committer = new Committer({ git: host.git, acceptance, nowMs: () => 0 });
+    const oid = await committer.commit(bare, input({ "a.ts": "a" }));
+    expect(lost).toBe(1);
+    expect((await bare.sync()).get("refs/heads/main")).toBe(oid);
+    expect((await host.db.query("select 1 from ref_update where repo_id = $1", [bare.repo.id])).rows).toHaveLength(1);
   });
 
   it.each<[string, Changes, Partial<CommitInput>, RegExp]>([

@@ -121,7 +121,8 @@ export class Committer {
   }
 
   async #writeCommit(tree: string, tip: string | null, { message, author }: CommitInput, env: GitEnv): Promise<string> {
-    const date = `${Math.floor(this.#parts.nowMs() / 1000)} +0000`;
+    // Without the sign git reads a small number as a year.
+    const date = `@${Math.floor(this.#parts.nowMs() / 1000)} +0000`;
     const identity = {
       GIT_AUTHOR_NAME: author.name,
       GIT_AUTHOR_EMAIL: author.email,

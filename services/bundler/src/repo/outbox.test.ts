@@ -78,6 +78,15 @@ describe("the outbox", () => {
     ]);
   });
 
+  it.each(["FORBIDDEN", "UNAUTHENTICATED", "OVERLOADED", "INTERNAL", "NOT_A_METHOD"] as const)(
+    "tries a fact again that was answered %s",
+    async (code) => {
+      await journal("/repos/again", 1);
+      await sender(async () => Promise.reject(codedError(code, "not now"))).round();
+      expect(await outboxState(host.db)).toMatchObject({ unsettled: 1 });
+    },
+  );
+
   it("leaves the fact of a sender that died to the next one, once its claim is over", async () => {
     await journal("/repos/died", 1);
     const died = sender(() => new Promise(() => undefined));

@@ -4,7 +4,7 @@
  */
 import type { Queryable } from "@iterate-platform/service/postgres";
 import type { Log } from "@iterate-platform/service/log";
-import { errorCode, isCodedError } from "iterate/lib";
+import { errorCode, type ErrorCode } from "iterate/lib";
 import * as sql from "./ref-update.sql.js";
 
 export interface RepoFact {
@@ -136,11 +136,14 @@ export class Outbox {
   }
 }
 
-/** Refused or in conflict: the same call never succeeds. An unauthenticated one does once keys have arrived. */
-function isFinal(error: unknown): boolean {
-  if (!isCodedError(error)) return false;
-  return (
-    (error.kind === "refused" || error.kind === "conflict") &&
-    !["UNAUTHENTICATED", "CANCELLED", "STREAM_PAUSED", "STALE_EPOCH"].includes(error.code)
-  );
-}
+/** What the log says of the event itself. Any other refusal is about rights, keys or the log's state, which somebody can mend. */
+const finalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "IDEMPOTENCY_CONFLICT",
+  "INVALID_INPUT",
+  "INVALID_JSON",
+  "INVALID_CONTEXT",
+  "EVENT_TOO_LARGE",
+  "BATCH_TOO_LARGE",
+]);
+
+const isFinal = (error: unknown): boolean => finalCodes.has(errorCode(error));
