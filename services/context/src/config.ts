@@ -11,13 +11,34 @@ export const config = defineConfig({
       parseShards,
     ),
   ),
-  poolMax: integer("DATABASE_POOL_MAX", { min: 5, max: 64 }, { description: "Connections to each database; three of them commit.", default: "8" }),
-  cachedContexts: integer("CACHED_CONTEXTS", { min: 1, max: 10_000_000 }, { description: "Contexts whose head and core state stay in memory.", default: "50000" }),
-  maxStreams: integer("MAX_STREAMS", { min: 1, max: 100_000 }, { description: "StreamEvents calls open at a time; one more is OVERLOADED.", default: "5000" }),
-  maxWaiters: integer("MAX_WAITERS", { min: 1, max: 100_000 }, { description: "WaitForEvent calls open at a time; one more is OVERLOADED.", default: "10000" }),
-  commitStreamReplicas: integer("COMMIT_STREAM_REPLICAS", { min: 1, max: 5 }, { description: "Copies the broker keeps of the stream of commits.", default: "1" }),
+  poolMax: integer(
+    "DATABASE_POOL_MAX",
+    { min: 5, max: 64 },
+    { description: "Connections to each database; three of them commit.", default: "8" },
+  ),
+  cachedContexts: integer(
+    "CACHED_CONTEXTS",
+    { min: 1, max: 10_000_000 },
+    { description: "Contexts whose head and core state stay in memory.", default: "50000" },
+  ),
+  maxStreams: integer(
+    "MAX_STREAMS",
+    { min: 1, max: 100_000 },
+    { description: "StreamEvents calls open at a time; one more is OVERLOADED.", default: "5000" },
+  ),
+  maxWaiters: integer(
+    "MAX_WAITERS",
+    { min: 1, max: 100_000 },
+    { description: "WaitForEvent calls open at a time; one more is OVERLOADED.", default: "10000" },
+  ),
+  commitStreamReplicas: integer(
+    "COMMIT_STREAM_REPLICAS",
+    { min: 1, max: 5 },
+    { description: "Copies the broker keeps of the stream of commits.", default: "1" },
+  ),
   secretKeys: text("ITERATE_SECRET_KEYS", {
-    description: 'Key-encryption keys, as JSON {"primary": id, "keys": {id: base64 of 32 bytes}} or the path of a file that holds it.',
+    description:
+      'Key-encryption keys, as JSON {"primary": id, "keys": {id: base64 of 32 bytes}} or the path of a file that holds it.',
     secret: true,
   }),
 });

@@ -37,10 +37,12 @@ await runService({
   name: "context",
   config,
   migrationsDir: new URL("../migrations", import.meta.url),
-  migrationUrls: ({ shards, databaseDirectUrl, databaseUrl }) => (shards === undefined ? [databaseDirectUrl ?? databaseUrl] : [...new Set(shards.map(({ url }) => url))]),
+  migrationUrls: ({ shards, databaseDirectUrl, databaseUrl }) =>
+    shards === undefined ? [databaseDirectUrl ?? databaseUrl] : [...new Set(shards.map(({ url }) => url))],
   nats: true,
   grpc: { descriptorSet: readDescriptorSet(), maxRequestBytes: secretRequestBytes },
-  main: ({ config, log, trust, broker, grpc, metrics, readiness, onStop }) => {
+  main: (runtime) => {
+    const { config, log, trust, broker, grpc, metrics, readiness } = runtime;
     const keyring = Keyring.load(config.secretKeys);
     const newChain = chainNames({ nowMs: Date.now, random: Math.random });
     const traceparent = (): string | null => currentTraceparent() || null;
@@ -65,15 +67,33 @@ await runService({
 
     const stream = new CommitStream({ broker, log, replicas: config.commitStreamReplicas });
     const confirming = readiness.progress("confirmations", loopBoundMs);
-    const news = new CommitNews({ broker, log, heads: reads, onUnstored: () => stream.ensure(), onConfirmed: () => confirming.tick() });
+    const news = new CommitNews({
+      broker,
+      log,
+      heads: reads,
+      onUnstored: () => stream.ensure(),
+      onConfirmed: () => confirming.tick(),
+    });
     const streams = new Streams({ reader: reads, heads: reads, live: news.hub, nowMs }, config.maxStreams);
     const waits = new Waits({ reader: reads, heads: reads, live: news.hub, maxWaiters: config.maxWaiters });
     const secrets = new Secrets({ keyring, appender, heads: reads, nowMs });
-    const databases = shards.all.map((shard, at) => new DatabaseWatch({ ping: () => shard.ping(), progress: readiness.progress(`database ${at}`, loopBoundMs), log }));
+    const databases = shards.all.map(
+      (shard, at) =>
+        new DatabaseWatch({ ping: () => shard.ping(), progress: readiness.progress(`database ${at}`, loopBoundMs), log }),
+    );
 
     grpc.add(
       ContextServiceService,
-      { ...appendHandlers({ appender, newChain, traceparent, verifyExecution: (token) => trust.verifyExecution(token), onFault: (error) => log.error("an append failed for no reason it may have", { error }) }), ...readHandlers({ reader: reads, heads: reads, streams, waits }) },
+      {
+        ...appendHandlers({
+          appender,
+          newChain,
+          traceparent,
+          verifyExecution: (token) => trust.verifyExecution(token),
+          onFault: (error) => log.error("an append failed for no reason it may have", { error }),
+        }),
+        ...readHandlers({ reader: reads, heads: reads, streams, waits }),
+      },
       { ...appendRules, ...readRules },
     );
     grpc.add(FeedServiceService, feedHandlers({ sqlOf: (partition) => shards.of(partition).session }), feedRules);
@@ -81,12 +101,12 @@ await runService({
     observe(metrics, { shards, news, streams, waits, secrets });
 
     // Run in reverse: what was committed is told before the broker closes.
-    onStop("json", () => json.close());
-    onStop("databases", () => Promise.all(shards.all.map((shard) => shard.close())));
-    onStop("database watch", () => databases.forEach((database) => database.close()));
-    onStop("secrets", () => secrets.close());
-    onStop("commit stream", () => stream.close());
-    onStop("publication", (boundMs) => news.close(Math.min(boundMs, 2_000)));
-    onStop("appends", () => Promise.all(shards.all.map(({ writer }) => writer.settled())));
+    runtime.onStop("json", () => json.close());
+    runtime.onStop("databases", () => Promise.all(shards.all.map((shard) => shard.close())));
+    runtime.onStop("database watch", () => databases.forEach((database) => database.close()));
+    runtime.onStop("secrets", () => secrets.close());
+    runtime.onStop("commit stream", () => stream.close());
+    runtime.onStop("publication", (boundMs) => news.close(Math.min(boundMs, 2_000)));
+    runtime.onStop("appends", () => Promise.all(shards.all.map(({ writer }) => writer.settled())));
   },
 });

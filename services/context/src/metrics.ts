@@ -17,24 +17,67 @@ export interface Measured {
 }
 
 export function observe(metrics: Metrics, { shards, news, streams, waits, secrets }: Measured): void {
-  const perShard = <T>(read: (shard: Shard) => T): readonly { readonly value: T; readonly labels: { readonly shard: string } }[] => shards.all.map((shard, at) => ({ value: read(shard), labels: { shard: String(at) } }));
-  metrics.observedGauge("db.client.connection.count", { description: "Database connections by state, and callers waiting for one." }, () =>
-    shards.all.flatMap((shard, at) => Object.entries(shard.pool.counts).map(([state, value]) => ({ value, labels: { state, shard: String(at) } }))),
+  const perShard = <T>(read: (shard: Shard) => T): readonly { readonly value: T; readonly labels: { readonly shard: string } }[] =>
+    shards.all.map((shard, at) => ({ value: read(shard), labels: { shard: String(at) } }));
+  metrics.observedGauge(
+    "db.client.connection.count",
+    { description: "Database connections by state, and callers waiting for one." },
+    () =>
+      shards.all.flatMap((shard, at) =>
+        Object.entries(shard.pool.counts).map(([state, value]) => ({ value, labels: { state, shard: String(at) } })),
+      ),
   );
-  metrics.observedCounter("iterate.context.statements", { description: "Statements sent to the log, by name." }, () => [...statementCounts].map(([statement, value]) => ({ value, labels: { statement } })));
-  metrics.observedCounter("iterate.context.confirmations", { description: "Queries that confirmed heads." }, () => perShard(({ heads }) => heads.queries));
-  metrics.observedGauge("iterate.context.cached", { description: "Contexts held in memory." }, () => perShard(({ cache }) => cache.size));
-  metrics.observedCounter("iterate.context.malformed_events", { description: "Stored control events that were skipped because they have not the shape of their type." }, () => perShard(({ cache }) => cache.malformedEvents));
+  metrics.observedCounter("iterate.context.statements", { description: "Statements sent to the log, by name." }, () =>
+    [...statementCounts].map(([statement, value]) => ({ value, labels: { statement } })),
+  );
+  metrics.observedCounter("iterate.context.confirmations", { description: "Queries that confirmed heads." }, () =>
+    perShard(({ heads }) => heads.queries),
+  );
+  metrics.observedGauge("iterate.context.cached", { description: "Contexts held in memory." }, () =>
+    perShard(({ cache }) => cache.size),
+  );
+  metrics.observedCounter(
+    "iterate.context.malformed_events",
+    { description: "Stored control events that were skipped because they have not the shape of their type." },
+    () => perShard(({ cache }) => cache.malformedEvents),
+  );
   metrics.observedGauge("iterate.context.streams.open", { description: "StreamEvents calls open." }, () => streams.open);
   metrics.observedGauge("iterate.context.waiters", { description: "WaitForEvent calls open." }, () => waits.count);
-  metrics.observedGauge("iterate.context.live.contexts", { description: "Contexts somebody listens to." }, () => news.hub.counts.contexts);
-  metrics.observedGauge("iterate.context.live.held", { description: "Recent events held for listeners.", unit: "By" }, () => news.hub.counts.heldBytes);
-  metrics.observedCounter("iterate.context.live.malformed", { description: "Commits in messages that were none, or not of their subject." }, () => news.heard.malformed);
-  metrics.observedCounter("iterate.context.publish.commits", { description: "Commits handed to the publisher." }, () => news.publisher.counts.commits);
-  metrics.observedCounter("iterate.context.publish.dropped", { description: "Commits the publisher had no room for." }, () => news.publisher.counts.dropped);
-  metrics.observedCounter("iterate.context.publish.messages", { description: "Messages of commits by how they ended." }, () =>
-    (["acknowledged", "unstored", "unanswered"] as const).map((outcome) => ({ value: news.publisher.counts[outcome], labels: { outcome } })),
+  metrics.observedGauge(
+    "iterate.context.live.contexts",
+    { description: "Contexts somebody listens to." },
+    () => news.hub.counts.contexts,
   );
-  metrics.observedGauge("iterate.context.publish.waiting", { description: "Commits waiting to be published.", unit: "By" }, () => news.publisher.waitingBytes);
+  metrics.observedGauge(
+    "iterate.context.live.held",
+    { description: "Recent events held for listeners.", unit: "By" },
+    () => news.hub.counts.heldBytes,
+  );
+  metrics.observedCounter(
+    "iterate.context.live.malformed",
+    { description: "Commits in messages that were none, or not of their subject." },
+    () => news.heard.malformed,
+  );
+  metrics.observedCounter(
+    "iterate.context.publish.commits",
+    { description: "Commits handed to the publisher." },
+    () => news.publisher.counts.commits,
+  );
+  metrics.observedCounter(
+    "iterate.context.publish.dropped",
+    { description: "Commits the publisher had no room for." },
+    () => news.publisher.counts.dropped,
+  );
+  metrics.observedCounter("iterate.context.publish.messages", { description: "Messages of commits by how they ended." }, () =>
+    (["acknowledged", "unstored", "unanswered"] as const).map((outcome) => ({
+      value: news.publisher.counts[outcome],
+      labels: { outcome },
+    })),
+  );
+  metrics.observedGauge(
+    "iterate.context.publish.waiting",
+    { description: "Commits waiting to be published.", unit: "By" },
+    () => news.publisher.waitingBytes,
+  );
   metrics.observedGauge("iterate.context.secrets.unsealed", { description: "Unsealed secrets in memory." }, () => secrets.unsealed);
 }

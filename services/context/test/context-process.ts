@@ -27,7 +27,14 @@ export class Deployment {
     const services = ["context", "ingress", "runner", "bundler", "telemetry"];
     deployment.files = await generateKeys({ directory: deployment.directory, services });
     for (const service of services) {
-      deployment.#trusts.set(service, await Trust.load({ service, keyFile: deployment.files.keyFile(service), trustedKeysFile: deployment.files.trustedKeysFile }));
+      deployment.#trusts.set(
+        service,
+        await Trust.load({
+          service,
+          keyFile: deployment.files.keyFile(service),
+          trustedKeysFile: deployment.files.trustedKeysFile,
+        }),
+      );
     }
     return deployment;
   }
@@ -67,7 +74,12 @@ export class ContextProcess {
   /** Everything it wrote. */
   readonly lines: string[];
 
-  private constructor(deployment: Deployment, child: TiedChild, ports: { readonly grpc: number; readonly admin: number }, lines: string[]) {
+  private constructor(
+    deployment: Deployment,
+    child: TiedChild,
+    ports: { readonly grpc: number; readonly admin: number },
+    lines: string[],
+  ) {
     this.#deployment = deployment;
     this.#child = child;
     this.#ports = ports;
@@ -113,7 +125,11 @@ export class ContextProcess {
 
   /** Clients that call as `service`. */
   as(service: string): Clients {
-    const options = { trust: this.#deployment.trust(service), audience: "context", maxRequestBytes: { "/iterate.context.v1.SecretService/Verify": 20_000_000 } };
+    const options = {
+      trust: this.#deployment.trust(service),
+      audience: "context",
+      maxRequestBytes: { "/iterate.context.v1.SecretService/Verify": 20_000_000 },
+    };
     const clients = {
       context: createClient(ContextServiceClient, this.grpcUrl, options),
       feed: createClient(FeedServiceClient, this.grpcUrl, options),

@@ -32,7 +32,14 @@ afterAll(async () => {
 
 let contexts = 0;
 const newContext = () => ({ owner, path: `/service/${++contexts}` });
-const input = (n: number, type = "test/a"): EventInput => ({ type, payload: Buffer.from(`{"n":${n}}`), metadata: undefined, idempotencyKey: "", expectedOffset: undefined, processor: undefined });
+const input = (n: number, type = "test/a"): EventInput => ({
+  type,
+  payload: Buffer.from(`{"n":${n}}`),
+  metadata: undefined,
+  idempotencyKey: "",
+  expectedOffset: undefined,
+  processor: undefined,
+});
 const append = async (clients: Clients, context: { owner: string; path: string }, ...events: EventInput[]): Promise<number> =>
   Number((await clients.context.append({ context, appendId: uuidv7(), events })).receipts.at(-1)!.offset);
 const all = { afterOffset: 0n, limit: 0, types: [] as string[] };
@@ -46,13 +53,27 @@ describe("the service over gRPC", () => {
       const page = await reader.context.readEvents({ ...all, context, afterOffset: BigInt(offset - 1) });
       expect(page).toMatchObject({ scannedThroughOffset: BigInt(offset), atHead: true });
       expect(await reader.context.describeContext({ context })).toMatchObject({ headOffset: BigInt(offset), commitNo: BigInt(n) });
-      expect(await reader.context.waitForEvent({ context, types: ["test/a"], payload: Buffer.from(`{"n":${n}}`), afterOffset: 0n, timeoutMs: 1_000 })).toMatchObject({ event: { offset: BigInt(offset) } });
+      expect(
+        await reader.context.waitForEvent({
+          context,
+          types: ["test/a"],
+          payload: Buffer.from(`{"n":${n}}`),
+          afterOffset: 0n,
+          timeoutMs: 1_000,
+        }),
+      ).toMatchObject({ event: { offset: BigInt(offset) } });
     }
   });
 
   test("streams the past and what comes, and describes a context and one not yet born", async () => {
     const context = newContext();
-    expect(await ingress.context.describeContext({ context })).toMatchObject({ headOffset: 0n, commitNo: 0n, createdAtUs: 0n, subscriptions: [], config: undefined });
+    expect(await ingress.context.describeContext({ context })).toMatchObject({
+      headOffset: 0n,
+      commitNo: 0n,
+      createdAtUs: 0n,
+      subscriptions: [],
+      config: undefined,
+    });
     await append(ingress, context, input(1), input(2));
     const seen: bigint[] = [];
     const stream = other.context.streamEvents({ context, afterOffset: 0n, types: ["test/a"] });
@@ -73,11 +94,28 @@ describe("the service over gRPC", () => {
 
   test("describes a subscription as it was configured", async () => {
     const context = newContext();
-    const payload = { name: "publication", target: ["itx", "builtins", "processors", ["get", "publication"]], consumes: ["events.iterate.com/repo/commit-completed"], afterOffset: 0 };
-    await append(ingress, context, { ...input(0, "events.iterate.com/itx/subscription-configured"), payload: Buffer.from(JSON.stringify(payload)) });
+    const payload = {
+      name: "publication",
+      target: ["itx", "builtins", "processors", ["get", "publication"]],
+      consumes: ["events.iterate.com/repo/commit-completed"],
+      afterOffset: 0,
+    };
+    await append(ingress, context, {
+      ...input(0, "events.iterate.com/itx/subscription-configured"),
+      payload: Buffer.from(JSON.stringify(payload)),
+    });
     const { subscriptions } = await other.context.describeContext({ context });
     expect(subscriptions).toEqual([
-      { name: "publication", target: JSON.stringify(payload.target), consumes: payload.consumes, afterOffset: 0n, configuredAtOffset: 2n, haltedAtOffset: 0n, resumedAtOffset: 0n, resumedAfterOffset: undefined },
+      {
+        name: "publication",
+        target: JSON.stringify(payload.target),
+        consumes: payload.consumes,
+        afterOffset: 0n,
+        configuredAtOffset: 2n,
+        haltedAtOffset: 0n,
+        resumedAtOffset: 0n,
+        resumedAfterOffset: undefined,
+      },
     ]);
   });
 
@@ -86,20 +124,26 @@ describe("the service over gRPC", () => {
     await append(ingress, context, input(1));
     const read = (change: Partial<typeof all>) => ingress.context.readEvents({ ...all, context, ...change });
     for (const limit of [-1, 1_001]) await expect(read({ limit })).rejects.toMatchObject({ code: "INVALID_INPUT" });
-    for (const limit of [0, 1, 1_000]) await expect(read({ limit })).resolves.toMatchObject({ events: [{ offset: 1n }, {}].slice(0, limit === 1 ? 1 : 2) });
+    for (const limit of [0, 1, 1_000])
+      await expect(read({ limit })).resolves.toMatchObject({ events: [{ offset: 1n }, {}].slice(0, limit === 1 ? 1 : 2) });
     await expect(read({ afterOffset: -1n })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(read({ afterOffset: 2n ** 53n })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(read({ types: Array.from({ length: 101 }, () => "t") })).rejects.toMatchObject({ code: "INVALID_INPUT" });
-    const wait = (change: object) => ingress.context.waitForEvent({ context, types: ["t"], payload: undefined, afterOffset: undefined, timeoutMs: 1, ...change });
+    const wait = (change: object) =>
+      ingress.context.waitForEvent({ context, types: ["t"], payload: undefined, afterOffset: undefined, timeoutMs: 1, ...change });
     for (const timeoutMs of [-1, 120_001]) await expect(wait({ timeoutMs })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(wait({ types: [] })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(wait({ payload: Buffer.from(`"${" ".repeat(65_535)}"`) })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(wait({ payload: Buffer.from("{") })).rejects.toMatchObject({ code: "INVALID_JSON" });
     await expect(wait({})).rejects.toMatchObject({ code: "WAIT_TIMEOUT" });
-    await expect(ingress.context.readEvents({ ...all, context: { owner: "prj_x", path: "/" } })).rejects.toMatchObject({ code: "INVALID_CONTEXT" });
+    await expect(ingress.context.readEvents({ ...all, context: { owner: "prj_x", path: "/" } })).rejects.toMatchObject({
+      code: "INVALID_CONTEXT",
+    });
     const { feed } = one.as("runner");
-    for (const partition of [-1, 256]) await expect(feed.listCommits({ partition, after: "", limit: 0 })).rejects.toMatchObject({ code: "INVALID_INPUT" });
-    for (const limit of [-1, 1_001]) await expect(feed.listCommits({ partition: 0, after: "", limit })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    for (const partition of [-1, 256])
+      await expect(feed.listCommits({ partition, after: "", limit: 0 })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    for (const limit of [-1, 1_001])
+      await expect(feed.listCommits({ partition: 0, after: "", limit })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(feed.listCommits({ partition: 0, after: "x", limit: 0 })).rejects.toMatchObject({ code: "INVALID_INPUT" });
   });
 
@@ -112,7 +156,9 @@ describe("the service over gRPC", () => {
       const answer = await feed.listCommits({ partition, after: "", limit: 1_000 });
       return answer.atHead && answer;
     });
-    expect(page.commits.filter((commit) => commit.context!.path === context.path)).toMatchObject([{ context, partition, commitNo: 1n, firstOffset: 1n, lastOffset: 2n, lastControl: 1n }]);
+    expect(page.commits.filter((commit) => commit.context!.path === context.path)).toMatchObject([
+      { context, partition, commitNo: 1n, firstOffset: 1n, lastOffset: 2n, lastControl: 1n },
+    ]);
   });
 
   test("admits nobody a rule does not name", async () => {
@@ -121,44 +167,77 @@ describe("the service over gRPC", () => {
     const [telemetry, bundler, runner] = [one.as("telemetry"), one.as("bundler"), one.as("runner")];
     await expect(telemetry.context.readEvents({ ...all, context })).rejects.toMatchObject({ code: "FORBIDDEN" });
     await expect(bundler.feed.listCommits({ partition: 0, after: "", limit: 0 })).rejects.toMatchObject({ code: "FORBIDDEN" });
-    await expect(runner.secret.set({ owner, path: "/secrets/a", material: Buffer.from("a"), origins: [] })).rejects.toMatchObject({ code: "FORBIDDEN" });
-    await expect(runner.secret.verify({ owner, path: "/secrets/a", scheme: SignatureScheme.SIGNATURE_SCHEME_HMAC_SHA256, payload: Buffer.alloc(0), signature: Buffer.alloc(0) })).rejects.toMatchObject({ code: "FORBIDDEN" });
-    const claims = (of: string): ExecutionClaims => ({ owner: of, context: "/", code: "config@1", partition: 0, epoch: 1, cause: { chain: "c", depth: 0 }, scope: [], exp: Math.floor(Date.now() / 1_000) + 60 });
+    await expect(runner.secret.set({ owner, path: "/secrets/a", material: Buffer.from("a"), origins: [] })).rejects.toMatchObject({
+      code: "FORBIDDEN",
+    });
+    await expect(
+      runner.secret.verify({
+        owner,
+        path: "/secrets/a",
+        scheme: SignatureScheme.SIGNATURE_SCHEME_HMAC_SHA256,
+        payload: Buffer.alloc(0),
+        signature: Buffer.alloc(0),
+      }),
+    ).rejects.toMatchObject({ code: "FORBIDDEN" });
+    const claims = (of: string): ExecutionClaims => ({
+      owner: of,
+      context: "/",
+      code: "config@1",
+      partition: 0,
+      epoch: 1,
+      cause: { chain: "c", depth: 0 },
+      scope: [],
+      exp: Math.floor(Date.now() / 1_000) + 60,
+    });
     const execution = await deployment.trust("runner").mintExecution(claims(owner));
     const foreign = await deployment.trust("runner").mintExecution(claims(newId("prj")));
     await expect(runner.context.readEvents({ ...all, context }, { execution })).resolves.toMatchObject({ atHead: true });
-    await expect(runner.context.readEvents({ ...all, context }, { execution: foreign })).rejects.toMatchObject({ code: "FORBIDDEN" });
-    await expect(runner.context.streamEvents({ context, afterOffset: 0n, types: [] }, { execution: foreign }).next()).rejects.toMatchObject({ code: "FORBIDDEN" });
+    await expect(runner.context.readEvents({ ...all, context }, { execution: foreign })).rejects.toMatchObject({
+      code: "FORBIDDEN",
+    });
+    await expect(
+      runner.context.streamEvents({ context, afterOffset: 0n, types: [] }, { execution: foreign }).next(),
+    ).rejects.toMatchObject({ code: "FORBIDDEN" });
   });
 
   test("verifies signatures by a secret that is in no log line, through any process", async () => {
     const material = `plain-${uuidv7()}`;
     const path = "/secrets/github-webhook-a";
     const payload = Buffer.alloc(6_000_000, "x");
-    const verify = (clients: Clients, signature: Buffer, body = payload) => clients.secret.verify({ owner, path, scheme: SignatureScheme.SIGNATURE_SCHEME_HMAC_SHA256, payload: body, signature });
+    const verify = (clients: Clients, signature: Buffer, body = payload) =>
+      clients.secret.verify({ owner, path, scheme: SignatureScheme.SIGNATURE_SCHEME_HMAC_SHA256, payload: body, signature });
     const signature = createHmac("sha256", material).update(payload).digest();
     await expect(verify(other, signature)).rejects.toMatchObject({ code: "SECRET_NOT_SET" });
-    expect(await ingress.secret.set({ owner, path, material: Buffer.from(material), origins: ["https://api.github.com"] })).toEqual({ offset: 2n });
+    expect(await ingress.secret.set({ owner, path, material: Buffer.from(material), origins: ["https://api.github.com"] })).toEqual(
+      { offset: 2n },
+    );
     expect(await verify(other, signature)).toEqual({ valid: true });
     expect(await verify(ingress, signature)).toEqual({ valid: true });
     expect(await verify(other, signature.subarray(1))).toEqual({ valid: false });
     const set = (change: object) => ingress.secret.set({ owner, path, material: Buffer.from("a"), origins: [], ...change });
-    for (const size of [0, 65_537]) await expect(set({ material: Buffer.alloc(size, 1) })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    for (const size of [0, 65_537])
+      await expect(set({ material: Buffer.alloc(size, 1) })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     for (const size of [1, 65_536]) await expect(set({ material: Buffer.alloc(size, 1) })).resolves.toBeDefined();
-    for (const wrong of ["/secrets", "/secrets/", "/secrets/a/b", "/a"]) await expect(set({ path: wrong })).rejects.toMatchObject({ code: "INVALID_CONTEXT" });
-    for (const wrong of ["https://a.example/", "a.example", "HTTPS://a.example", "ftp://a.example"]) await expect(set({ origins: [wrong] })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    for (const wrong of ["/secrets", "/secrets/", "/secrets/a/b", "/a"])
+      await expect(set({ path: wrong })).rejects.toMatchObject({ code: "INVALID_CONTEXT" });
+    for (const wrong of ["https://a.example/", "a.example", "HTTPS://a.example", "ftp://a.example"])
+      await expect(set({ origins: [wrong] })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(verify(ingress, signature, Buffer.alloc(16_777_217))).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(verify(ingress, signature, Buffer.alloc(16_777_216))).resolves.toEqual({ valid: false });
-    await expect(ingress.secret.verify({ owner, path, scheme: SignatureScheme.SIGNATURE_SCHEME_UNSPECIFIED, payload, signature })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    await expect(
+      ingress.secret.verify({ owner, path, scheme: SignatureScheme.SIGNATURE_SCHEME_UNSPECIFIED, payload, signature }),
+    ).rejects.toMatchObject({ code: "INVALID_INPUT" });
     const written = [...one.lines, ...two.lines].join("\n");
-    for (const spelling of [material, Buffer.from(material).toString("base64").slice(0, -2), Buffer.from(material).toString("hex")]) expect(written).not.toContain(spelling);
+    for (const spelling of [material, Buffer.from(material).toString("base64").slice(0, -2), Buffer.from(material).toString("hex")])
+      expect(written).not.toContain(spelling);
   });
 
   test("holds slow readers of a large backlog at bounded memory, and loses none of them", async () => {
     const context = newContext();
     const body = Buffer.from(JSON.stringify("x".repeat(40_000)));
     let last = 0;
-    for (let batch = 0; batch < 4; batch += 1) last = await append(ingress, context, ...Array.from({ length: 300 }, () => ({ ...input(0), payload: body })));
+    for (let batch = 0; batch < 4; batch += 1)
+      last = await append(ingress, context, ...Array.from({ length: 300 }, () => ({ ...input(0), payload: body })));
     const before = await one.metric('process_memory_usage_bytes{kind="rss"');
     const clients = one.as("runner");
     const streams = Array.from({ length: 12 }, () => clients.context.streamEvents({ context, afterOffset: 0n, types: [] }));
@@ -170,7 +249,7 @@ describe("the service over gRPC", () => {
     expect(during - before).toBeLessThan(200_000_000);
     const rest = await Promise.all(streams.slice(0, 3).map((stream) => countTo(stream, last + 1)));
     expect(rest.map((count, at) => count + first[at]!)).toEqual([last + 1, last + 1, last + 1]);
-    await Promise.all(streams.map((stream) => stream.return?.(undefined)));
+    for (const stream of streams) await stream.return?.(undefined);
     await eventually(async () => (await one.metric("iterate_context_streams_open")) === 0);
     expect(await one.metric("iterate_context_live_held_bytes")).toBe(0);
   }, 90_000);
@@ -186,7 +265,9 @@ describe("the end of a process", () => {
     const stream = clients.context.streamEvents({ context, afterOffset: undefined, types: [] });
     await stream.next();
     const streamEnd = countTo(stream, Infinity).catch((error: unknown) => error);
-    const waitEnd = clients.context.waitForEvent({ context, types: ["never"], payload: undefined, afterOffset: undefined, timeoutMs: 0 }, { deadlineMs: 60_000 }).catch((error: unknown) => error);
+    const waitEnd = clients.context
+      .waitForEvent({ context, types: ["never"], payload: undefined, afterOffset: undefined, timeoutMs: 0 }, { deadlineMs: 60_000 })
+      .catch((error: unknown) => error);
     await eventually(async () => (await process.metric("iterate_context_waiters")) === 1);
     const appends = Array.from({ length: 200 }, (_, n) => append(clients, context, input(n + 1)).catch((error: unknown) => error));
     await Promise.race(appends);
@@ -212,7 +293,9 @@ describe("the end of a process", () => {
     await append(ingress, context, input(1));
     expect((await stream.next()).value!.events).toHaveLength(2);
     expect((await alone.terminate()).code).toBe(0);
-    await expect(ContextProcess.start({ deployment, databaseUrl: database.url, natsUrl: nats.url, env: { ITERATE_SECRET_KEYS: "{}" } })).rejects.toThrow(/ITERATE_SECRET_KEYS does not have the form/);
+    await expect(
+      ContextProcess.start({ deployment, databaseUrl: database.url, natsUrl: nats.url, env: { ITERATE_SECRET_KEYS: "{}" } }),
+    ).rejects.toThrow(/ITERATE_SECRET_KEYS does not have the form/);
   });
 });
 

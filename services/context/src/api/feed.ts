@@ -7,7 +7,9 @@ import type { SqlSession } from "../log/contract.js";
 import { listCommits } from "../publish/feed.js";
 import { countOf, readLimits } from "./input.js";
 
-export const feedRules: MethodRules<FeedServiceService> = { listCommits: { services: ["runner"], execution: "refused", person: "refused" } };
+export const feedRules: MethodRules<FeedServiceService> = {
+  listCommits: { services: ["runner"], execution: "refused", person: "refused" },
+};
 
 export interface FeedParts {
   /** The database of a partition. */
@@ -17,8 +19,14 @@ export interface FeedParts {
 export function feedHandlers({ sqlOf }: FeedParts): Handlers<FeedServiceService> {
   return {
     listCommits: async ({ partition, after, limit }) => {
-      if (partition < 0 || partition >= partitionCount) throw codedError("INVALID_INPUT", `partition is ${partition}; it must be from 0 to ${partitionCount - 1}`);
-      const { commits, next, isAtHead } = await listCommits(sqlOf(partition), partition, after, countOf("limit", limit, readLimits.commits, readLimits.defaultCommits));
+      if (partition < 0 || partition >= partitionCount)
+        throw codedError("INVALID_INPUT", `partition is ${partition}; it must be from 0 to ${partitionCount - 1}`);
+      const { commits, next, isAtHead } = await listCommits(
+        sqlOf(partition),
+        partition,
+        after,
+        countOf("limit", limit, readLimits.commits, readLimits.defaultCommits),
+      );
       return { commits: [...commits], next, atHead: isAtHead };
     },
   };

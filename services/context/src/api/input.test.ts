@@ -92,7 +92,11 @@ describe("the context a request names", () => {
   test("is refused when there is none, and to code of another project", () => {
     expect(() => addressOf(undefined, ingress)).toThrow(expect.objectContaining({ code: "INVALID_CONTEXT" }) as Error);
     expect(addressOf({ owner: project, path: "/x" }, codeOf(project))).toEqual({ owner: project, path: "/x" });
-    expect(() => addressOf({ owner: newId("prj"), path: "/x" }, codeOf(project))).toThrow(expect.objectContaining({ code: "FORBIDDEN" }) as Error);
-    expect(() => addressOf({ owner: "global", path: "/x" }, codeOf(project))).toThrow(expect.objectContaining({ code: "FORBIDDEN" }) as Error);
+    expect(() => addressOf({ owner: newId("prj"), path: "/x" }, codeOf(project))).toThrow(
+      expect.objectContaining({ code: "FORBIDDEN" }) as Error,
+    );
+    expect(() => addressOf({ owner: "global", path: "/x" }, codeOf(project))).toThrow(
+      expect.objectContaining({ code: "FORBIDDEN" }) as Error,
+    );
   });
 });

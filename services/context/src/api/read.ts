@@ -21,7 +21,12 @@ type Methods = Pick<ContextServiceService, "readEvents" | "streamEvents" | "wait
 
 const readers: MethodRule = { services: ["ingress", "runner", "bundler"], execution: "allowed", person: "allowed" };
 
-export const readRules: Record<keyof Methods, MethodRule> = { readEvents: readers, streamEvents: readers, waitForEvent: readers, describeContext: readers };
+export const readRules: Record<keyof Methods, MethodRule> = {
+  readEvents: readers,
+  streamEvents: readers,
+  waitForEvent: readers,
+  describeContext: readers,
+};
 
 export interface ReadParts {
   readonly reader: Reads;
@@ -30,15 +35,20 @@ export interface ReadParts {
   readonly waits: Waits;
 }
 
-export function readHandlers({ reader, heads, streams, waits }: ReadParts): { readonly [Name in keyof Methods]: HandlerOf<Methods[Name]> } {
+export function readHandlers({ reader, heads, streams, waits }: ReadParts): {
+  readonly [Name in keyof Methods]: HandlerOf<Methods[Name]>;
+} {
   return {
     readEvents: async ({ context, afterOffset, limit, types }, { caller, signal }) => {
       const bounds = { limit: countOf("limit", limit, readLimits.events, readLimits.defaultEvents), maxBytes: readLimits.bytes };
-      return pageMessage(await reader.read(addressOf(context, caller), afterOffsetOf(afterOffset), typesOf(types, 0), bounds, signal));
+      return pageMessage(
+        await reader.read(addressOf(context, caller), afterOffsetOf(afterOffset), typesOf(types, 0), bounds, signal),
+      );
     },
     streamEvents: async function* ({ context, afterOffset, types }, { caller, signal }): AsyncGenerator<StreamEventsResponse> {
       const after = afterOffset === undefined ? undefined : afterOffsetOf(afterOffset);
-      for await (const page of streams.follow({ address: addressOf(context, caller), after, types: typesOf(types, 0) }, signal)) yield pageMessage(page);
+      for await (const page of streams.follow({ address: addressOf(context, caller), after, types: typesOf(types, 0) }, signal))
+        yield pageMessage(page);
     },
     waitForEvent: async ({ context, afterOffset, types, payload, timeoutMs }, call) => {
       const request = {
@@ -69,7 +79,8 @@ function pageMessage({ events, scannedThrough, isAtHead }: Page): ReadEventsResp
 }
 
 function payloadMatch(payload: Uint8Array): PayloadMatch {
-  if (payload.length > readLimits.payloadBytes) throw codedError("INVALID_INPUT", `payload has ${payload.length} bytes; a wait compares at most ${readLimits.payloadBytes}`);
+  if (payload.length > readLimits.payloadBytes)
+    throw codedError("INVALID_INPUT", `payload has ${payload.length} bytes; a wait compares at most ${readLimits.payloadBytes}`);
   return new PayloadMatch(payload);
 }
 
@@ -86,13 +97,32 @@ async function whileServing<T>({ signal, draining }: CallContext, work: (signal:
   }
 }
 
-const unbornMessage: DescribeContextResponse = { headOffset: 0n, commitNo: 0n, lastControl: 0n, createdAtUs: 0n, subscriptions: [], config: undefined };
+const unbornMessage: DescribeContextResponse = {
+  headOffset: 0n,
+  commitNo: 0n,
+  lastControl: 0n,
+  createdAtUs: 0n,
+  subscriptions: [],
+  config: undefined,
+};
 
 function coreMessage({ subscriptions, config }: CoreState): Pick<DescribeContextResponse, "subscriptions" | "config"> {
-  return { subscriptions: Object.values(subscriptions).map(subscriptionMessage), config: config === null ? undefined : configMessage(config) };
+  return {
+    subscriptions: Object.values(subscriptions).map(subscriptionMessage),
+    config: config === null ? undefined : configMessage(config),
+  };
 }
 
-function subscriptionMessage({ name, target, consumes, afterOffset, configuredAtOffset, haltedAtOffset, resumedAtOffset, resumedAfterOffset }: SubscriptionRow): Subscription {
+function subscriptionMessage({
+  name,
+  target,
+  consumes,
+  afterOffset,
+  configuredAtOffset,
+  haltedAtOffset,
+  resumedAtOffset,
+  resumedAfterOffset,
+}: SubscriptionRow): Subscription {
   return {
     name,
     target: JSON.stringify(target),

@@ -40,7 +40,15 @@ export function secretHandlers({ secrets, newChain, traceparent }: SecretParts):
       const address = secretAddress(owner, path);
       bytesWithin("material", material, 1, secretLimits.materialBytes);
       // The service vouches for the fact whoever asked for it: a person cannot write it, and is named.
-      const writer: Writer = { kind: "service", origin: null, cause: { chain: newChain("service"), depth: 0 }, principal: caller.principal ?? null, isPlatform: true, owner: null, lease: null };
+      const writer: Writer = {
+        kind: "service",
+        origin: null,
+        cause: { chain: newChain("service"), depth: 0 },
+        principal: caller.principal ?? null,
+        isPlatform: true,
+        owner: null,
+        lease: null,
+      };
       try {
         return { offset: BigInt(await secrets.set(address, material, originsOf(origins), writer, traceparent())) };
       } finally {
@@ -58,19 +66,30 @@ export function secretHandlers({ secrets, newChain, traceparent }: SecretParts):
 
 function secretAddress(owner: string, path: string): ContextAddress {
   const address = plainAddress(owner, path);
-  if (!pathPattern.test(path)) throw codedError("INVALID_CONTEXT", `a secret lives at /secrets/<name>, not at ${JSON.stringify(path.slice(0, 120))}`);
+  if (!pathPattern.test(path))
+    throw codedError("INVALID_CONTEXT", `a secret lives at /secrets/<name>, not at ${JSON.stringify(path.slice(0, 120))}`);
   return address;
 }
 
 function bytesWithin(field: string, { length }: Uint8Array, min: number, max: number): void {
-  if (length < min || length > max) throw codedError("INVALID_INPUT", `${field} has ${length} bytes; it must have ${min} to ${max}`, { max });
+  if (length < min || length > max)
+    throw codedError("INVALID_INPUT", `${field} has ${length} bytes; it must have ${min} to ${max}`, { max });
 }
 
 function originsOf(origins: readonly string[]): readonly string[] {
-  if (origins.length > secretLimits.origins) throw codedError("INVALID_INPUT", `origins holds ${origins.length}; it may hold ${secretLimits.origins}`);
+  if (origins.length > secretLimits.origins)
+    throw codedError("INVALID_INPUT", `origins holds ${origins.length}; it may hold ${secretLimits.origins}`);
   for (const origin of origins) {
-    const isOrigin = Buffer.byteLength(origin) <= secretLimits.originBytes && URL.canParse(origin) && /^https?:/.test(origin) && new URL(origin).origin === origin;
-    if (!isOrigin) throw codedError("INVALID_INPUT", `origins holds ${JSON.stringify(origin.slice(0, 120))}; an origin is https://host or https://host:port, lower-case, without a path`);
+    const isOrigin =
+      Buffer.byteLength(origin) <= secretLimits.originBytes &&
+      URL.canParse(origin) &&
+      /^https?:/.test(origin) &&
+      new URL(origin).origin === origin;
+    if (!isOrigin)
+      throw codedError(
+        "INVALID_INPUT",
+        `origins holds ${JSON.stringify(origin.slice(0, 120))}; an origin is https://host or https://host:port, lower-case, without a path`,
+      );
   }
   return origins;
 }

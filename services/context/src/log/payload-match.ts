@@ -9,19 +9,25 @@ export class PayloadMatch {
   /** @throws CodedError INVALID_JSON when `text` is not JSON, INVALID_INPUT when it is not an object. */
   constructor(text: Uint8Array) {
     const wanted = parseExact(text);
-    if (!isObject(wanted)) throw codedError("INVALID_INPUT", "payload must be a JSON object whose fields the event's payload is to equal");
+    if (!isObject(wanted))
+      throw codedError("INVALID_INPUT", "payload must be a JSON object whose fields the event's payload is to equal");
     this.#fields = Object.entries(wanted);
   }
 
   matches(payload: Uint8Array | undefined): boolean {
     const given = payload === undefined ? undefined : parseExact(payload);
-    return isObject(given) && this.#fields.every(([name, value]) => Object.hasOwn(given, name) && isDeepStrictEqual(given[name], value));
+    return (
+      isObject(given) && this.#fields.every(([name, value]) => Object.hasOwn(given, name) && isDeepStrictEqual(given[name], value))
+    );
   }
 }
 
 function parseExact(text: Uint8Array): unknown {
   try {
-    return JSON.parse(Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString(), exact as (key: string, value: unknown) => unknown);
+    return JSON.parse(
+      Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString(),
+      exact as (key: string, value: unknown) => unknown,
+    );
   } catch (cause) {
     throw codedError("INVALID_JSON", `payload is not JSON: ${(cause as Error).message}`);
   }

@@ -18,7 +18,9 @@ export async function rowsReadBy(pool: Pool, { name, text }: Statement, literals
   try {
     await connection.query("set plan_cache_mode = force_generic_plan");
     await connection.query(`prepare ${name}_explained as ${text}`);
-    const { rows } = await connection.query<{ "QUERY PLAN": PlanNode[] }>(`explain (analyze, format json) execute ${name}_explained(${literals.join(", ")})`);
+    const { rows } = await connection.query<{ "QUERY PLAN": PlanNode[] }>(
+      `explain (analyze, format json) execute ${name}_explained(${literals.join(", ")})`,
+    );
     const byRelation = new Map<string, number>();
     collect(rows[0]!["QUERY PLAN"][0]!["Plan"] as PlanNode, byRelation);
     return { byRelation, total: [...byRelation.values()].reduce((sum, count) => sum + count, 0) };
@@ -30,7 +32,9 @@ export async function rowsReadBy(pool: Pool, { name, text }: Statement, literals
 function collect(node: PlanNode, into: Map<string, number>): void {
   const relation = node["Relation Name"] as string | undefined;
   if (relation !== undefined) {
-    const read = ((node["Actual Rows"] as number) + ((node["Rows Removed by Filter"] as number | undefined) ?? 0)) * (node["Actual Loops"] as number);
+    const read =
+      ((node["Actual Rows"] as number) + ((node["Rows Removed by Filter"] as number | undefined) ?? 0)) *
+      (node["Actual Loops"] as number);
     into.set(relation, (into.get(relation) ?? 0) + read);
   }
   for (const child of (node["Plans"] as PlanNode[] | undefined) ?? []) collect(child, into);

@@ -27,17 +27,28 @@ afterAll(() => pool.end());
 /** What another process would read through: nothing remembered. */
 function newReader(): LogReader {
   const sql = new PooledSession(pool);
-  return new LogReader({ sql, heads: new HeadConfirmer(new HeadCache({ maxContexts: 100, session: sql })), types: new EventTypes(sql), blocks: new TypeBlocks(sql) });
+  return new LogReader({
+    sql,
+    heads: new HeadConfirmer(new HeadCache({ maxContexts: 100, session: sql })),
+    types: new EventTypes(sql),
+    blocks: new TypeBlocks(sql),
+  });
 }
 
 let contexts = 0;
 const newContext = (): ContextAddress => ({ owner: "prj_read", path: `/read/${++contexts}` });
-const numbered = (from: number, to: number, type = "test/numbered"): WrittenEvent[] => Array.from({ length: to - from + 1 }, (_, at) => ({ type, payload: `{"n":${from + at}}` }));
+const numbered = (from: number, to: number, type = "test/numbered"): WrittenEvent[] =>
+  Array.from({ length: to - from + 1 }, (_, at) => ({ type, payload: `{"n":${from + at}}` }));
 const offsets = (page: Page): number[] => page.events.map(({ offset }) => Number(offset));
 const bounds = { limit: 500, maxBytes: 8_388_608 };
 
-const contextIdOf = async ({ owner, path }: ContextAddress): Promise<number> => Number((await pool.query<{ context_id: string }>("select context_id from context where owner = $1 and path = $2", [owner, path])).rows[0]!.context_id);
-const typesOf = async (name: string): Promise<number[]> => (await pool.query<{ type: number }>("select type from event_type where name = $1", [name])).rows.map(({ type }) => type);
+const contextIdOf = async ({ owner, path }: ContextAddress): Promise<number> =>
+  Number(
+    (await pool.query<{ context_id: string }>("select context_id from context where owner = $1 and path = $2", [owner, path]))
+      .rows[0]!.context_id,
+  );
+const typesOf = async (name: string): Promise<number[]> =>
+  (await pool.query<{ type: number }>("select type from event_type where name = $1", [name])).rows.map(({ type }) => type);
 
 describe("a page of all events", () => {
   test("of a context not yet born is empty and at the head", async () => {
@@ -70,14 +81,26 @@ describe("a page of all events", () => {
   test("behind the head is empty and stays where it was asked", async () => {
     const address = newContext();
     await write(pool, address, numbered(1, 2));
-    for (const after of [2, 3, 100]) expect(await reader.read(address, after, [], bounds)).toEqual({ events: [], bytes: 0, scannedThrough: after, isAtHead: true });
+    for (const after of [2, 3, 100])
+      expect(await reader.read(address, after, [], bounds)).toEqual({
+        events: [],
+        bytes: 0,
+        scannedThrough: after,
+        isAtHead: true,
+      });
   });
 
   test("holds the bodies of no more than its bytes, and at least one event whatever its size", async () => {
     const address = newContext();
     const body = JSON.stringify("x".repeat(98));
-    await write(pool, address, Array.from({ length: 6 }, () => ({ type: "test/sized", payload: body })));
-    await write(pool, address, [{ type: "test/sized", payload: JSON.stringify("y".repeat(5_000)), metadata: JSON.stringify("z".repeat(5_000)) }]);
+    await write(
+      pool,
+      address,
+      Array.from({ length: 6 }, () => ({ type: "test/sized", payload: body })),
+    );
+    await write(pool, address, [
+      { type: "test/sized", payload: JSON.stringify("y".repeat(5_000)), metadata: JSON.stringify("z".repeat(5_000)) },
+    ]);
     expect(offsets(await reader.read(address, 0, [], { limit: 500, maxBytes: 299 }))).toEqual([1, 2]);
     expect(offsets(await reader.read(address, 0, [], { limit: 500, maxBytes: 300 }))).toEqual([1, 2, 3]);
     expect(offsets(await reader.read(address, 0, [], { limit: 500, maxBytes: 301 }))).toEqual([1, 2, 3]);
@@ -91,7 +114,11 @@ describe("a page of all events", () => {
   test("holds bodies of every size about what a first look sends, in their places", async () => {
     const address = newContext();
     const sizes = [10, smallBodyBytes - 1, smallBodyBytes, smallBodyBytes + 1, 20, 100_000, 1_000_000, 30];
-    await write(pool, address, sizes.map((size) => ({ type: "test/sized", payload: JSON.stringify("x".repeat(size - 6)), metadata: "null" })));
+    await write(
+      pool,
+      address,
+      sizes.map((size) => ({ type: "test/sized", payload: JSON.stringify("x".repeat(size - 6)), metadata: "null" })),
+    );
     const page = await reader.read(address, 0, [], bounds);
     expect(page.events.map(({ payload, metadata }) => payload!.length + metadata!.length)).toEqual(sizes);
     expect(page.bytes).toBe(sizes.reduce((sum, size) => sum + size, 0));
@@ -103,7 +130,12 @@ describe("a page of all events", () => {
   test("holds what was written, byte for byte", async () => {
     const address = newContext();
     const payload = '{"b":1.50,"a":[ 1e2,"\\u0000\\ud800 €😀"],"b2":12345678901234567890}';
-    const source = { origin: "/a", cause: { chain: "c", depth: 3 }, principal: "usr_1", processor: { slug: "s", version: "1", whileProcessing: { offset: 7, type: "t" } } };
+    const source = {
+      origin: "/a",
+      cause: { chain: "c", depth: 3 },
+      principal: "usr_1",
+      processor: { slug: "s", version: "1", whileProcessing: { offset: 7, type: "t" } },
+    };
     await write(pool, address, [
       { type: "test/exact", payload, metadata: " null ", key: "k", source: JSON.stringify(source) },
       { type: "test/exact", payload: null },
@@ -116,9 +148,18 @@ describe("a page of all events", () => {
       type: "test/exact",
       idempotencyKey: "k",
       formatVersion: 1,
-      source: { origin: "/a", cause: { chain: "c", depth: 3 }, principal: "usr_1", processor: { slug: "s", version: "1", whileProcessingOffset: 7n, whileProcessingType: "t" }, platform: false },
+      source: {
+        origin: "/a",
+        cause: { chain: "c", depth: 3 },
+        principal: "usr_1",
+        processor: { slug: "s", version: "1", whileProcessingOffset: 7n, whileProcessingType: "t" },
+        platform: false,
+      },
     });
-    const { rows } = await pool.query<{ us: string }>(`select (extract(epoch from created_at) * 1000000)::bigint as us from event where context_id = (select context_id from context where path = $1) and "offset" = 1`, [address.path]);
+    const { rows } = await pool.query<{ us: string }>(
+      `select (extract(epoch from created_at) * 1000000)::bigint as us from event where context_id = (select context_id from context where path = $1) and "offset" = 1`,
+      [address.path],
+    );
     expect(first!.createdAtUs).toBe(BigInt(rows[0]!.us));
     expect(second!.payload).toBeUndefined();
     expect(second!.source!.platform).toBe(true);
@@ -140,7 +181,12 @@ describe("a page by type", () => {
     expect([offsets(both), both.scannedThrough, both.isAtHead]).toEqual([[1, 3, 4], 4, true]);
     const cut = await reader.read(address, 0, ["test/a"], { ...bounds, limit: 1 });
     expect([offsets(cut), cut.scannedThrough, cut.isAtHead]).toEqual([[1], 1, false]);
-    expect(await reader.read(address, 0, ["test/never-written"], bounds)).toEqual({ events: [], bytes: 0, scannedThrough: 4, isAtHead: true });
+    expect(await reader.read(address, 0, ["test/never-written"], bounds)).toEqual({
+      events: [],
+      bytes: 0,
+      scannedThrough: 4,
+      isAtHead: true,
+    });
   });
 
   test("of exactly the number asked for goes on to prove the rest", async () => {
@@ -153,7 +199,11 @@ describe("a page by type", () => {
     const address = newContext();
     const total = 40_000;
     const rare = [3, 9_000, 9_001, 20_000, 39_999];
-    await write(pool, address, Array.from({ length: total }, (_, at) => ({ type: rare.includes(at + 1) ? "test/rare" : "test/common" })));
+    await write(
+      pool,
+      address,
+      Array.from({ length: total }, (_, at) => ({ type: rare.includes(at + 1) ? "test/rare" : "test/common" })),
+    );
     const first = newReader();
     const page = await first.read(address, 0, ["test/rare"], bounds);
     expect([offsets(page), page.scannedThrough, page.isAtHead]).toEqual([rare, total, true]);
@@ -168,7 +218,13 @@ describe("a page by type", () => {
     const again = await second.read(address, 3, ["test/rare"], { ...bounds, limit: 2 });
     expect([offsets(again), again.isAtHead]).toEqual([[9_000, 9_001], false]);
     expect(second.statements).toBe(1);
-    const literals = [String(await contextIdOf(address)), "0", "501", `array[${(await typesOf("test/rare")).join()}]`, String(total)];
+    const literals = [
+      String(await contextIdOf(address)),
+      "0",
+      "501",
+      `array[${(await typesOf("test/rare")).join()}]`,
+      String(total),
+    ];
     const { byRelation } = await rowsReadBy(pool, eventsOfTypesInBlocks, literals);
     const events = [...byRelation].filter(([relation]) => /^event_\d+$/.test(relation)).reduce((sum, [, rows]) => sum + rows, 0);
     expect(events).toBeLessThanOrEqual(3 * 1024);
@@ -190,7 +246,7 @@ describe("a page by type", () => {
     for (const limit of [1_000, 7, 64]) {
       const seen: number[] = [];
       const paging = newReader();
-      for (let after = 0; ; ) {
+      for (let after = 0; ;) {
         const page = await paging.read(address, after, ["test/wanted"], { ...bounds, limit });
         seen.push(...offsets(page));
         if (page.isAtHead) break;
@@ -202,15 +258,25 @@ describe("a page by type", () => {
 
   test("by several readers at once enters each block once and answers them all", async () => {
     const address = newContext();
-    await write(pool, address, Array.from({ length: 30_000 }, (_, at) => ({ type: `test/t${at % 5}` })));
-    const pages = await Promise.all(Array.from({ length: 8 }, () => newReader().read(address, 0, ["test/t3"], { ...bounds, limit: 1_000 })));
+    await write(
+      pool,
+      address,
+      Array.from({ length: 30_000 }, (_, at) => ({ type: `test/t${at % 5}` })),
+    );
+    const pages = await Promise.all(
+      Array.from({ length: 8 }, () => newReader().read(address, 0, ["test/t3"], { ...bounds, limit: 1_000 })),
+    );
     for (const page of pages) expect(offsets(page)).toEqual(Array.from({ length: 1_000 }, (_, at) => at * 5 + 4));
   });
 
   test("holds no more than its bytes over several blocks", async () => {
     const address = newContext();
     const body = JSON.stringify("x".repeat(998));
-    await write(pool, address, Array.from({ length: 12_000 }, (_, at) => (at % 1_500 === 0 ? { type: "test/big", payload: body } : { type: "test/small" })));
+    await write(
+      pool,
+      address,
+      Array.from({ length: 12_000 }, (_, at) => (at % 1_500 === 0 ? { type: "test/big", payload: body } : { type: "test/small" })),
+    );
     const page = await newReader().read(address, 0, ["test/big"], { limit: 500, maxBytes: 3_500 });
     expect([offsets(page), page.isAtHead]).toEqual([[1, 1_501, 3_001], false]);
   });

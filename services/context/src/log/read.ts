@@ -65,13 +65,21 @@ export class LogReader implements Reads {
     return this.#statements;
   }
 
-  async read(address: ContextAddress, after: number, types: readonly string[], bounds: PageBounds, signal?: AbortSignal): Promise<Page> {
+  async read(
+    address: ContextAddress,
+    after: number,
+    types: readonly string[],
+    bounds: PageBounds,
+    signal?: AbortSignal,
+  ): Promise<Page> {
     if (types.length === 0) {
       const contextId = await this.#parts.heads.idOf(address);
       return contextId === undefined ? emptyAtHead(after) : this.pageOfAll(contextId, after, bounds);
     }
     const head = await this.#parts.heads.confirm(address);
-    return head === undefined || head.lastOffset <= after ? emptyAtHead(after) : this.#pageOfTypes(head.contextId, after, head.lastOffset, types, bounds, signal);
+    return head === undefined || head.lastOffset <= after
+      ? emptyAtHead(after)
+      : this.#pageOfTypes(head.contextId, after, head.lastOffset, types, bounds, signal);
   }
 
   /** The page after `after` of a context by its id, in one statement. */
@@ -82,7 +90,14 @@ export class LogReader implements Reads {
     return { events, bytes, isAtHead: !isCut, scannedThrough: Number(events.at(-1)?.offset ?? after) };
   }
 
-  async #pageOfTypes(contextId: number, after: number, through: number, names: readonly string[], bounds: PageBounds, signal: AbortSignal | undefined): Promise<Page> {
+  async #pageOfTypes(
+    contextId: number,
+    after: number,
+    through: number,
+    names: readonly string[],
+    bounds: PageBounds,
+    signal: AbortSignal | undefined,
+  ): Promise<Page> {
     const types = await this.#parts.types.numbersOf(names);
     if (types.length === 0) return { events: [], bytes: 0, scannedThrough: through, isAtHead: true };
     const events: Event[] = [];
@@ -116,7 +131,12 @@ export class LogReader implements Reads {
   }
 
   /** Takes the rows that fit; `isContinued` when the page holds events already, so that even the first row must fit. */
-  async #decode(contextId: number, rows: readonly EventRow[], bounds: PageBounds, isContinued = false): Promise<{ events: Event[]; bytes: number; isCut: boolean }> {
+  async #decode(
+    contextId: number,
+    rows: readonly EventRow[],
+    bounds: PageBounds,
+    isContinued = false,
+  ): Promise<{ events: Event[]; bytes: number; isCut: boolean }> {
     let bytes = 0;
     let count = 0;
     const large: string[] = [];
@@ -128,7 +148,9 @@ export class LogReader implements Reads {
       count += 1;
     }
     const taken = rows.slice(0, count);
-    const bodies = new Map(large.length === 0 ? [] : (await this.#parts.sql.query<BodyRow>(bodiesOf, [contextId, large])).map((row) => [row[0], row]));
+    const bodies = new Map(
+      large.length === 0 ? [] : (await this.#parts.sql.query<BodyRow>(bodiesOf, [contextId, large])).map((row) => [row[0], row]),
+    );
     const decoder = new RowDecoder(await this.#parts.types.namesOf(taken.map(([, type]) => type)));
     return { events: taken.map((row) => decoder.decode(row, bodies.get(row[0]))), bytes, isCut: count < rows.length };
   }

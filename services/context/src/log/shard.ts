@@ -38,9 +38,23 @@ export class Shard implements LogShard {
     this.pool = createPool({ url, applicationName: "context", max: maxConnections, planCacheMode: "force_generic_plan", pooler });
     this.session = new PooledSession(this.pool);
     this.cache = new HeadCache({ maxContexts, session: this.session });
-    this.writer = new LogWriter({ pool: this.pool, cache: this.cache, onCommit, writer, nowMs: Date.now, pause: (ms) => pause(ms), failpoint, onFault });
+    this.writer = new LogWriter({
+      pool: this.pool,
+      cache: this.cache,
+      onCommit,
+      writer,
+      nowMs: Date.now,
+      pause: (ms) => pause(ms),
+      failpoint,
+      onFault,
+    });
     this.heads = new HeadConfirmer(this.cache);
-    this.reader = new LogReader({ sql: this.session, heads: this.heads, types: new EventTypes(this.session), blocks: new TypeBlocks(this.session) });
+    this.reader = new LogReader({
+      sql: this.session,
+      heads: this.heads,
+      types: new EventTypes(this.session),
+      blocks: new TypeBlocks(this.session),
+    });
   }
 
   /** Resolves when the database answers. @throws CodedError UNAVAILABLE. */

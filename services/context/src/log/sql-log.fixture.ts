@@ -12,7 +12,11 @@ export interface WrittenEvent {
   readonly isControl?: boolean;
 }
 
-export const plainSource = JSON.stringify({ origin: "/", cause: { chain: "2025-01-01T00:00:00.000Z with test ~1", depth: 0 }, platform: true });
+export const plainSource = JSON.stringify({
+  origin: "/",
+  cause: { chain: "2025-01-01T00:00:00.000Z with test ~1", depth: 0 },
+  platform: true,
+});
 
 /** Makes the context when it is not there; answers its id. */
 export async function bear(pool: Pool, { owner, path }: ContextAddress): Promise<number> {
@@ -31,9 +35,16 @@ export async function bear(pool: Pool, { owner, path }: ContextAddress): Promise
 }
 
 /** Commits `events` as one commit; answers its number and the offset of its first event. */
-export async function write(pool: Pool, address: ContextAddress, events: readonly WrittenEvent[], jump = 0): Promise<{ commitNo: number; firstOffset: number; contextId: number }> {
+export async function write(
+  pool: Pool,
+  address: ContextAddress,
+  events: readonly WrittenEvent[],
+  jump = 0,
+): Promise<{ commitNo: number; firstOffset: number; contextId: number }> {
   const contextId = await bear(pool, address);
-  await pool.query(`insert into event_type (name) select distinct unnest($1::text[]) on conflict do nothing`, [events.map(({ type }) => type)]);
+  await pool.query(`insert into event_type (name) select distinct unnest($1::text[]) on conflict do nothing`, [
+    events.map(({ type }) => type),
+  ]);
   const { rows } = await pool.query<{ commit_no: string; first_offset: string }>(
     `with last as (
        select coalesce(max(commit_no), 0) as commit_no, coalesce(max(greatest(last_offset, reserved_through)), 0) + $10::bigint as reserved, coalesce(max(last_control), 0) as last_control

@@ -29,7 +29,11 @@ export interface StoredSource {
   readonly origin: string;
   readonly cause: { readonly chain: string; readonly depth: number };
   readonly principal?: string;
-  readonly processor?: { readonly slug: string; readonly version: string; readonly whileProcessing?: { readonly offset: number; readonly type: string } };
+  readonly processor?: {
+    readonly slug: string;
+    readonly version: string;
+    readonly whileProcessing?: { readonly offset: number; readonly type: string };
+  };
   readonly platform?: boolean;
 }
 
@@ -44,7 +48,10 @@ export class RowDecoder {
   }
 
   /** @throws CodedError EVENT_UNREADABLE{offset} when the row is not one the platform wrote; read after it. */
-  decode([offset, type, formatVersion, createdAtUs, source, traceparent, idempotencyKey, smallPayload, smallMetadata]: EventRow, bodies: BodyRow | undefined): Event {
+  decode(
+    [offset, type, formatVersion, createdAtUs, source, traceparent, idempotencyKey, smallPayload, smallMetadata]: EventRow,
+    bodies: BodyRow | undefined,
+  ): Event {
     const [, payload, metadata] = bodies ?? [offset, smallPayload, smallMetadata];
     return {
       offset: BigInt(offset),
@@ -64,7 +71,10 @@ export class RowDecoder {
       try {
         this.#source = decodeSource(text);
       } catch (cause) {
-        throw new CodedError("EVENT_UNREADABLE", `the event at offset ${offset} has a source that cannot be read; read after it`, { data: { offset: Number(offset) }, cause });
+        throw new CodedError("EVENT_UNREADABLE", `the event at offset ${offset} has a source that cannot be read; read after it`, {
+          data: { offset: Number(offset) },
+          cause,
+        });
       }
       this.#sourceText = text;
     }

@@ -50,7 +50,8 @@ export class Streams {
 
   /** As `streamEvents`; throws OVERLOADED (retryable) when too many are open. */
   async *follow(request: StreamRequest, signal: AbortSignal): AsyncGenerator<Page, void> {
-    if (this.#open >= this.#maxOpen) throw new CodedError("OVERLOADED", `${this.#maxOpen} streams are open here already; retry later`, { retryAfterMs: 1_000 });
+    if (this.#open >= this.#maxOpen)
+      throw new CodedError("OVERLOADED", `${this.#maxOpen} streams are open here already; retry later`, { retryAfterMs: 1_000 });
     this.#open += 1;
     try {
       yield* streamEvents(this.#parts, request, signal);
@@ -64,7 +65,11 @@ export class Streams {
  * Steps without gap or reorder, for ever: the first one at once, even if it is empty. Ends by throwing: the reason of `signal`;
  * UNAVAILABLE when the database is away (resume after the last `scannedThrough`); EVENT_UNREADABLE.
  */
-export async function* streamEvents(parts: StreamParts, { address, after, types }: StreamRequest, signal: AbortSignal): AsyncGenerator<Page, never> {
+export async function* streamEvents(
+  parts: StreamParts,
+  { address, after, types }: StreamRequest,
+  signal: AbortSignal,
+): AsyncGenerator<Page, never> {
   // Before anything is read: what is committed from here on is either read or noticed.
   const listening = parts.live.listen(address);
   const wanted = types.length === 0 ? undefined : new Set(types);
@@ -80,10 +85,16 @@ export async function* streamEvents(parts: StreamParts, { address, after, types 
       const live = ahead === undefined ? listening.take(position, maxPage.limit) : undefined;
       let page: Page;
       if (live !== undefined) {
-        page = { events: matching(live, wanted), bytes: 0, scannedThrough: live.through, isAtHead: live.through >= (listening.head?.lastOffset ?? 0) };
+        page = {
+          events: matching(live, wanted),
+          bytes: 0,
+          scannedThrough: live.through,
+          isAtHead: live.through >= (listening.head?.lastOffset ?? 0),
+        };
       } else {
         page = await (ahead ?? read(position));
-        if (page.bytes > 0) limit = Math.max(16, Math.min(maxPage.limit, Math.ceil((maxPage.maxBytes * page.events.length) / page.bytes)));
+        if (page.bytes > 0)
+          limit = Math.max(16, Math.min(maxPage.limit, Math.ceil((maxPage.maxBytes * page.events.length) / page.bytes)));
         ahead = page.isAtHead ? undefined : read(page.scannedThrough);
         // It is awaited in the next step, unless the reader leaves before.
         ahead?.catch(() => undefined);
@@ -116,7 +127,8 @@ class Report {
   isDue({ events, scannedThrough, isAtHead }: Page): boolean {
     const now = this.#nowMs();
     const hasNews = events.length > 0 || this.#through < 0 || (isAtHead && !this.#isAtHead);
-    const isLong = scannedThrough - this.#through >= silentOffsets || (scannedThrough > this.#through && now - this.#atMs >= silentMs);
+    const isLong =
+      scannedThrough - this.#through >= silentOffsets || (scannedThrough > this.#through && now - this.#atMs >= silentMs);
     if (!hasNews && !isLong) return false;
     this.#through = scannedThrough;
     this.#atMs = now;

@@ -40,8 +40,19 @@ interface Wanted {
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
-const wait = async (pod: Pod, address: ContextAddress, { after, payload, types = ["test/asked"], timeoutMs = 10_000, signal = new AbortController().signal }: Wanted = {}): Promise<number> =>
-  Number((await pod.waits.wait({ address, types, payload: payload === undefined ? undefined : new PayloadMatch(Buffer.from(payload)), after, timeoutMs }, signal)).offset);
+const wait = async (
+  pod: Pod,
+  address: ContextAddress,
+  { after, payload, types = ["test/asked"], timeoutMs = 10_000, signal = new AbortController().signal }: Wanted = {},
+): Promise<number> =>
+  Number(
+    (
+      await pod.waits.wait(
+        { address, types, payload: payload === undefined ? undefined : new PayloadMatch(Buffer.from(payload)), after, timeoutMs },
+        signal,
+      )
+    ).offset,
+  );
 /** Once the calls stand in the line. */
 const standing = (pod: Pod, waiters: number): Promise<unknown> => eventually(() => pod.waits.standing === waiters);
 
@@ -106,20 +117,28 @@ test("loses no match however appends fall around its start", async () => {
   await one.append(address, other);
   for (let n = 0; n < 40; n += 1) {
     const head = (await one.heads.confirm(address))!.lastOffset;
-    const [appended, ...waited] = await Promise.all([one.append(address, asked(n)), wait(one, address, { after: head }), wait(two, address, { after: head })]);
+    const [appended, ...waited] = await Promise.all([
+      one.append(address, asked(n)),
+      wait(one, address, { after: head }),
+      wait(two, address, { after: head }),
+    ]);
     expect(waited).toEqual([appended, appended]);
   }
 });
 
 test("is answered by a payload whose top-level fields equal the wanted ones", async () => {
   const address = newContext();
-  await one.append(address, { type: "test/asked", payload: null }, { type: "test/asked", payload: "[1]" }, asked(1), asked(2), { type: "test/asked", payload: '{"id":9007199254740993,"__proto__":1,"f":-0}' });
+  await one.append(address, { type: "test/asked", payload: null }, { type: "test/asked", payload: "[1]" }, asked(1), asked(2), {
+    type: "test/asked",
+    payload: '{"id":9007199254740993,"__proto__":1,"f":-0}',
+  });
   const from = (payload: string): Promise<number> => wait(one, address, { after: 0, payload, timeoutMs: 300 });
   expect(await from('{"n":2}')).toBe(4);
   expect(await from('{"x":{"y":[1]}}')).toBe(3);
   expect(await from("{}")).toBe(3);
   expect(await from('{"id":9007199254740993,"__proto__":1,"f":0}')).toBe(5);
-  for (const payload of ['{"n":3}', '{"n":"2"}', '{"x":{"y":[1,2]}}', '{"x":{}}', '{"id":9007199254740992}', '{"toString":null}']) await expect(from(payload), payload).rejects.toMatchObject({ code: "WAIT_TIMEOUT" });
+  for (const payload of ['{"n":3}', '{"n":"2"}', '{"x":{"y":[1,2]}}', '{"x":{}}', '{"id":9007199254740992}', '{"toString":null}'])
+    await expect(from(payload), payload).rejects.toMatchObject({ code: "WAIT_TIMEOUT" });
   expect(() => new PayloadMatch(Buffer.from("[1]"))).toThrow(/must be a JSON object/);
   expect(() => new PayloadMatch(Buffer.from("{"))).toThrow(/is not JSON/);
 });
@@ -134,8 +153,12 @@ test("ends with the reason of its caller, at its time limit, and when too many w
   await expect(left).rejects.toThrow("the caller went away");
   await expect(wait(one, address, { signal: leaving.signal })).rejects.toThrow("the caller went away");
   await expect(wait(one, address, { timeoutMs: 20 })).rejects.toMatchObject({ code: "WAIT_TIMEOUT" });
-  const all = Array.from({ length: 100 }, () => wait(one, address, { signal: leaving.signal, timeoutMs: 1_000 }).catch(() => undefined));
-  const many = Array.from({ length: 101 }, () => wait(two, address, { timeoutMs: 500 }).catch((error: unknown) => (isCodedError(error) ? error.code : error)));
+  const all = Array.from({ length: 100 }, () =>
+    wait(one, address, { signal: leaving.signal, timeoutMs: 1_000 }).catch(() => undefined),
+  );
+  const many = Array.from({ length: 101 }, () =>
+    wait(two, address, { timeoutMs: 500 }).catch((error: unknown) => (isCodedError(error) ? error.code : error)),
+  );
   await Promise.all(all);
   expect((await Promise.all(many)).filter((code) => code === "OVERLOADED")).toHaveLength(1);
 });

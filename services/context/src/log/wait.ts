@@ -61,7 +61,10 @@ export class Waits {
    * @throws CodedError WAIT_TIMEOUT (wait again); OVERLOADED; UNAVAILABLE when the database is away; the reason of `signal`.
    */
   async wait(request: WaitRequest, signal: AbortSignal): Promise<Event> {
-    if (this.#waiters >= this.#parts.maxWaiters) throw new CodedError("OVERLOADED", `${this.#parts.maxWaiters} calls already wait for events here; retry later`, { retryAfterMs: 1_000 });
+    if (this.#waiters >= this.#parts.maxWaiters)
+      throw new CodedError("OVERLOADED", `${this.#parts.maxWaiters} calls already wait for events here; retry later`, {
+        retryAfterMs: 1_000,
+      });
     this.#waiters += 1;
     const bound = new AbortController();
     const timer = setTimeout(() => bound.abort(timedOut(request)), request.timeoutMs);
@@ -106,7 +109,7 @@ export class Waits {
   }
 
   async #scan({ address, types }: WaitRequest, waiter: Waiter, signal: AbortSignal): Promise<Event | undefined> {
-    for (let position = waiter.after; ; ) {
+    for (let position = waiter.after; ;) {
       const page = await this.#parts.reader.read(address, position, types, scanBounds, signal);
       const found = page.events.find((event) => waiter.isMatch(event));
       if (found !== undefined || page.isAtHead) return found;
@@ -142,7 +145,11 @@ export class Waits {
 }
 
 function timedOut({ types, timeoutMs, address }: WaitRequest): CodedError {
-  return codedError("WAIT_TIMEOUT", `no event of ${types.length === 1 ? types[0]! : `${types.length} types`} came to ${address.path} within ${timeoutMs} ms`, { timeoutMs });
+  return codedError(
+    "WAIT_TIMEOUT",
+    `no event of ${types.length === 1 ? types[0]! : `${types.length} types`} came to ${address.path} within ${timeoutMs} ms`,
+    { timeoutMs },
+  );
 }
 
 /** One call that waits. */

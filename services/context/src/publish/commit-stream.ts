@@ -2,7 +2,14 @@
  * The broker's stream of commits. It is made when the service starts and made again for ever after: a broker may lose its disk at
  * any time, and then readers of the whole stream find a new one.
  */
-import { jetstreamManager, DiscardPolicy, RetentionPolicy, StorageType, JetStreamApiError, type StreamConfig } from "@nats-io/jetstream";
+import {
+  jetstreamManager,
+  DiscardPolicy,
+  RetentionPolicy,
+  StorageType,
+  JetStreamApiError,
+  type StreamConfig,
+} from "@nats-io/jetstream";
 import type { Broker } from "@iterate-platform/service/nats";
 import type { Log } from "@iterate-platform/service/log";
 
@@ -16,7 +23,12 @@ const requestTimeoutMs = 5_000;
 /** JetStream's "stream not found". */
 const streamNotFound = 10_059;
 
-export function commitStreamConfig(replicas: number): Pick<StreamConfig, "name" | "subjects" | "retention" | "storage" | "discard" | "max_age" | "max_bytes" | "duplicate_window" | "num_replicas"> {
+export function commitStreamConfig(
+  replicas: number,
+): Pick<
+  StreamConfig,
+  "name" | "subjects" | "retention" | "storage" | "discard" | "max_age" | "max_bytes" | "duplicate_window" | "num_replicas"
+> {
   return {
     name: commitStreamName,
     subjects: ["ctx.*"],
@@ -94,7 +106,8 @@ export class CommitStream {
       this.#failures = 0;
     } catch (error) {
       this.#failures = Math.min(this.#failures + 1, 16);
-      if (!this.#isClosed) log.warn("the stream of commits could not be looked after; live readers are served without it", { error });
+      if (!this.#isClosed)
+        log.warn("the stream of commits could not be looked after; live readers are served without it", { error });
     }
   }
 }

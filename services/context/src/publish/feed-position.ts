@@ -26,7 +26,9 @@ export function decodePosition(partition: number, generation: number, token: str
   if (token === "") return feedStart;
   const match = pattern.exec(Buffer.from(token, "base64url").toString("latin1"));
   if (match === null || BigInt(match[3]!) > maxXid || Number(match[1]) !== partition || Number(match[2]) > generation) {
-    throw codedError("INVALID_INPUT", `after is not a position of the feed of partition ${partition}; begin with an empty one`, { partition });
+    throw codedError("INVALID_INPUT", `after is not a position of the feed of partition ${partition}; begin with an empty one`, {
+      partition,
+    });
   }
   if (Number(match[2]) < generation) return feedStart;
   return { xid: match[3]!, contextId: Number(match[4]), commitNo: Number(match[5]) };

@@ -50,7 +50,15 @@ test("answers the commits of a partition once each, page by page", async () => {
   expect(await listCommits(sql, partitionIn(a), after, 2)).toEqual({ commits: [], next: after, isAtHead: true });
   await write(pool, b, event);
   const [commit] = (await listCommits(sql, partitionIn(a), after, 2)).commits;
-  expect(commit).toMatchObject({ context: b, partition: partitionIn(a), commitNo: 3n, firstOffset: 3n, lastOffset: 3n, events: [], inlined: false });
+  expect(commit).toMatchObject({
+    context: b,
+    partition: partitionIn(a),
+    commitNo: 3n,
+    firstOffset: 3n,
+    lastOffset: 3n,
+    events: [],
+    inlined: false,
+  });
 });
 
 test("never skips a commit of a transaction that began earlier and ends later", async () => {
@@ -87,7 +95,8 @@ test("reads again from the start after a restore of the database, and only then"
   expect(names(await listCommits(sql, partition, lost, 100))).toEqual([]);
   await pool.query("update shard set generation = 2");
   try {
-    for (const token of [before.next, lost]) expect(names(await listCommits(sql, partition, token, 100))).toEqual([`${address.path}@1`]);
+    for (const token of [before.next, lost])
+      expect(names(await listCommits(sql, partition, token, 100))).toEqual([`${address.path}@1`]);
     const after = (await listCommits(sql, partition, before.next, 100)).next;
     expect(names(await listCommits(sql, partition, after, 100))).toEqual([]);
   } finally {
@@ -97,20 +106,32 @@ test("reads again from the start after a restore of the database, and only then"
 
 test("refuses what is no position of the partition", async () => {
   const own = encodePosition(3, 1, { xid: "1", contextId: 1, commitNo: 1 });
-  const refusals = ["x", "é", own.slice(0, 4), encodePosition(4, 1, { xid: "1", contextId: 1, commitNo: 1 }), encodePosition(3, 2, { xid: "1", contextId: 1, commitNo: 1 }), encodePosition(3, 1, { xid: "18446744073709551616", contextId: 1, commitNo: 1 })];
-  for (const token of refusals) await expect(listCommits(sql, 3, token, 10), token).rejects.toMatchObject({ code: "INVALID_INPUT" });
+  const refusals = [
+    "x",
+    "é",
+    own.slice(0, 4),
+    encodePosition(4, 1, { xid: "1", contextId: 1, commitNo: 1 }),
+    encodePosition(3, 2, { xid: "1", contextId: 1, commitNo: 1 }),
+    encodePosition(3, 1, { xid: "18446744073709551616", contextId: 1, commitNo: 1 }),
+  ];
+  for (const token of refusals)
+    await expect(listCommits(sql, 3, token, 10), token).rejects.toMatchObject({ code: "INVALID_INPUT" });
   await expect(listCommits(sql, 3, own, 10)).resolves.toMatchObject({ isAtHead: true });
 });
 
 test("reads by its index what it answers, in a long history", async () => {
-  await pool.query(`insert into context (context_id, owner, path) select (9::bigint << 40) | n, 'prj_long', '/' || n from generate_series(1, 200) n`);
+  await pool.query(
+    `insert into context (context_id, owner, path) select (9::bigint << 40) | n, 'prj_long', '/' || n from generate_series(1, 200) n`,
+  );
   await pool.query(
     `insert into commit (context_id, commit_no, first_offset, last_offset, reserved_through, last_control, runner_epoch, generation, writer, partition, xid)
      select (9::bigint << 40) | n, no, no, no, no, 1, 0, 1, 1, 9, (no + 2)::text::xid8 from generate_series(1, 200) n, generate_series(1, 300) no`,
   );
   await pool.query("analyze commit, context");
-  const page = await listCommits(sql, 9, encodePosition(9, 1, { xid: "152", contextId: (9 * 2 ** 40) + 100, commitNo: 150 }), 500);
+  const page = await listCommits(sql, 9, encodePosition(9, 1, { xid: "152", contextId: 9 * 2 ** 40 + 100, commitNo: 150 }), 500);
   expect(page.commits).toHaveLength(500);
   expect(names(page).slice(0, 2)).toEqual(["/101@150", "/102@150"]);
-  expect((await rowsReadBy(pool, commitsAfter, ["9", "'152'", String(9 * 2 ** 40 + 100), "150", "500"])).total).toBeLessThanOrEqual(3_000);
+  expect((await rowsReadBy(pool, commitsAfter, ["9", "'152'", String(9 * 2 ** 40 + 100), "150", "500"])).total).toBeLessThanOrEqual(
+    3_000,
+  );
 });

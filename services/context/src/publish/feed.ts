@@ -31,11 +31,16 @@ export async function listCommits(sql: SqlSession, partition: number, after: str
   const last = rows.at(-1);
   const position = last === undefined ? from : { xid: last[0], contextId: Number(last[1]), commitNo: Number(last[2]) };
   // Asked after the page: what came in between is told as more to read, never the reverse.
-  const isAtHead = rows.length < limit && (await sql.query(hasCommitsAfter, [partition, position.xid, position.contextId, position.commitNo])).length === 0;
+  const isAtHead =
+    rows.length < limit &&
+    (await sql.query(hasCommitsAfter, [partition, position.xid, position.contextId, position.commitNo])).length === 0;
   return { commits: rows.map((row) => commitOf(partition, row)), next: encodePosition(partition, generation, position), isAtHead };
 }
 
-function commitOf(partition: number, [, , commitNo, owner, path, firstOffset, lastOffset, lastControl, traceparent, atUs]: FeedRow): Commit {
+function commitOf(
+  partition: number,
+  [, , commitNo, owner, path, firstOffset, lastOffset, lastControl, traceparent, atUs]: FeedRow,
+): Commit {
   return {
     context: { owner, path },
     partition,

@@ -45,7 +45,10 @@ export class HeardCommits {
       this.#subscriptions.get(bucket)?.close();
       this.#subscriptions.delete(bucket);
     } else if (!this.#subscriptions.has(bucket)) {
-      this.#subscriptions.set(bucket, this.#parts.broker.subscribe(`ctx.${bucket}`, (message) => this.#receive(bucket, message)));
+      this.#subscriptions.set(
+        bucket,
+        this.#parts.broker.subscribe(`ctx.${bucket}`, (message) => this.#receive(bucket, message)),
+      );
       this.#subscribed();
     }
   }
@@ -89,6 +92,8 @@ function hintOf(bucket: number, { context, commitNo, firstOffset, lastOffset, ev
     firstOffset: numbers[1]!,
     lastOffset: numbers[2]!,
     events: inlined ? events : undefined,
-    bytes: inlined ? events.reduce((sum, { payload, metadata }) => sum + (payload?.length ?? 0) + (metadata?.length ?? 0) + envelopeBytes, 0) : 0,
+    bytes: inlined
+      ? events.reduce((sum, { payload, metadata }) => sum + (payload?.length ?? 0) + (metadata?.length ?? 0) + envelopeBytes, 0)
+      : 0,
   };
 }

@@ -100,7 +100,8 @@ export class LiveHub implements LiveCommits {
 
   /** One at a time for each context; who asks meanwhile has it done once more. Never rejects. */
   #confirm(listened: Listened): Promise<void> {
-    if (listened.confirming === undefined) listened.confirming = this.#confirmUntilCurrent(listened).finally(() => (listened.confirming = undefined));
+    if (listened.confirming === undefined)
+      listened.confirming = this.#confirmUntilCurrent(listened).finally(() => (listened.confirming = undefined));
     else listened.isToConfirm = true;
     return listened.confirming;
   }

@@ -77,8 +77,17 @@ describe("a stream", () => {
     const [here, there] = [await caughtUp(one, address), await caughtUp(two, address)];
     await quiet(one);
     await quiet(two);
-    const source = JSON.stringify({ origin: "/x", cause: { chain: "c", depth: 2 }, principal: "usr_1", processor: { slug: "s", version: "2" } });
-    await one.append(address, { type: "test/exact", payload: '{"a":"\\ud800"}', metadata: " 1 ", key: "k", source }, { type: "test/exact", payload: null });
+    const source = JSON.stringify({
+      origin: "/x",
+      cause: { chain: "c", depth: 2 },
+      principal: "usr_1",
+      processor: { slug: "s", version: "2" },
+    });
+    await one.append(
+      address,
+      { type: "test/exact", payload: '{"a":"\\ud800"}', metadata: " 1 ", key: "k", source },
+      { type: "test/exact", payload: null },
+    );
     const live = [(await here.step()).events, (await there.step()).events];
     const read = (await two.reader.read(address, 0, [], { limit: 10, maxBytes: 1_000_000 })).events;
     expect(read).toHaveLength(2);
@@ -159,7 +168,9 @@ describe("a stream", () => {
     await follower.until(6);
     for (const data of [...heard, ...heard.toReversed()]) raw.publish(subject, data);
     const [last] = CommitBatch.decode(heard.at(-1)!).commits as [Commit];
-    const elsewhere = upTo(100).map((at) => ({ owner: address.owner, path: `${address.path}-${at}` })).find(({ owner, path }) => `ctx.${bucketOf(partitionOf(owner, path))}` !== subject)!;
+    const elsewhere = upTo(100)
+      .map((at) => ({ owner: address.owner, path: `${address.path}-${at}` }))
+      .find(({ owner, path }) => `ctx.${bucketOf(partitionOf(owner, path))}` !== subject)!;
     const lies: Partial<Commit>[] = [
       { commitNo: 900n, firstOffset: 900n, lastOffset: 900n },
       { commitNo: 7n, firstOffset: 2n, lastOffset: 2n },
@@ -172,7 +183,7 @@ describe("a stream", () => {
     for (const lie of lies) raw.publish(subject, CommitBatch.encode({ commits: [{ ...last, ...lie }] }).finish());
     raw.publish(subject, Uint8Array.from([0x0a, 0xff, 0xff, 0xff]));
     raw.publish(subject, Buffer.from("hello"));
-    raw.publish(`ctx.${(bucketOf(partitionOf(address.owner, address.path)) + 1) % 16}`, heard[0]!);
+    raw.publish(`ctx.${(bucketOf(partitionOf(address.owner, address.path)) + 1) % 16}`, heard[0]);
     await raw.flush();
     await raw.close();
     await two.append(address, made(7), made(8));
@@ -243,7 +254,9 @@ describe("a stream", () => {
     await slow.until(total);
     expect(slow.offsets).toEqual(upTo(total));
     expect(two.reader.statements - before).toBeGreaterThan(1);
-    expect(Math.max(...slow.pages.map(({ events }) => events.reduce((sum, { payload }) => sum + payload!.length, 0)))).toBeLessThanOrEqual(524_288);
+    expect(
+      Math.max(...slow.pages.map(({ events }) => events.reduce((sum, { payload }) => sum + payload!.length, 0))),
+    ).toBeLessThanOrEqual(524_288);
   });
 
   test("has no gap and no repeat however appends fall around its start", async () => {
@@ -270,7 +283,10 @@ describe("confirmation", () => {
       const [writer, reader] = n % 2 === 0 ? [one, two] : [two, one];
       await writer.commit(address, [made(n)]);
       expect((await reader.heads.confirm(address))?.lastOffset).toBe(n);
-      expect(await reader.reader.read(address, n - 1, ["test/a"], { limit: 10, maxBytes: 1_000 })).toMatchObject({ scannedThrough: n, events: [{ offset: BigInt(n) }] });
+      expect(await reader.reader.read(address, n - 1, ["test/a"], { limit: 10, maxBytes: 1_000 })).toMatchObject({
+        scannedThrough: n,
+        events: [{ offset: BigInt(n) }],
+      });
     }
   });
 

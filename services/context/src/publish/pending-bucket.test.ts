@@ -22,15 +22,35 @@ function committed(contextId: number, commitNo: number, events: readonly Storabl
   const firstOffset = commitNo * 10;
   const lastOffset = firstOffset + events.length - 1;
   const core = { identity: null, pause: null, subscriptions: {}, config: null, secret: null };
-  const head = { address: { owner: "prj_1", path: `/${contextId}` }, contextId, partition: 7, createdAtUs: 1, commitNo, lastOffset, reservedThrough: lastOffset, lastControl: 1, runnerEpoch: 0, generation: 1, core };
+  const head = {
+    address: { owner: "prj_1", path: `/${contextId}` },
+    contextId,
+    partition: 7,
+    createdAtUs: 1,
+    commitNo,
+    lastOffset,
+    reservedThrough: lastOffset,
+    lastControl: 1,
+    runnerEpoch: 0,
+    generation: 1,
+    core,
+  };
   return { head, commitNo, firstOffset, lastOffset, events, traceparent: null };
 }
 
-const taken = (bucket: PendingBucket): string[] => CommitBatch.decode(bucket.take()!.body).commits.map(({ context, commitNo, events, inlined }) => `${context!.path}@${commitNo}${inlined ? `+${events.length}` : ""}`);
+const taken = (bucket: PendingBucket): string[] =>
+  CommitBatch.decode(bucket.take()!.body).commits.map(
+    ({ context, commitNo, events, inlined }) => `${context!.path}@${commitNo}${inlined ? `+${events.length}` : ""}`,
+  );
 
 test("a message holds every commit with its events while there is room", () => {
   const bucket = new PendingBucket();
-  for (const [context, commitNo] of [[1, 1], [2, 4], [1, 2]] as const) expect(bucket.add(committed(context, commitNo), 5, Infinity)).toBe(true);
+  for (const [context, commitNo] of [
+    [1, 1],
+    [2, 4],
+    [1, 2],
+  ] as const)
+    expect(bucket.add(committed(context, commitNo), 5, Infinity)).toBe(true);
   expect(taken(bucket)).toEqual(["/1@1+1", "/1@2+1", "/2@4+1"]);
   expect(bucket.take()).toBeUndefined();
   expect(bucket.bytes).toBe(0);
@@ -82,7 +102,14 @@ test("an event is published as a read of the log answers it", () => {
   const event = { ...storable(10), metadata: Buffer.from(" null "), idempotencyKey: "k", traceparent: "00-1", formatVersion: 3 };
   bucket.add(committed(1, 2, [event]), 1_700_000_000_000_001, Infinity);
   const [commit] = CommitBatch.decode(bucket.take()!.body).commits;
-  expect(commit).toMatchObject({ partition: 7, commitNo: 2n, firstOffset: 20n, lastOffset: 20n, lastControl: 1n, atUs: 1_700_000_000_000_001n });
+  expect(commit).toMatchObject({
+    partition: 7,
+    commitNo: 2n,
+    firstOffset: 20n,
+    lastOffset: 20n,
+    lastControl: 1n,
+    atUs: 1_700_000_000_000_001n,
+  });
   expect(commit!.events[0]).toMatchObject({
     offset: 20n,
     type: "test/a",

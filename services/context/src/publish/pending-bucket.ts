@@ -42,7 +42,12 @@ export class PendingBucket {
     const isFollowed = last === undefined || last.isInlined;
     const eventBytes = committedBytes(commit);
     const isInlined = isFollowed && this.#inlinedBytes + eventBytes <= maxInlinedBytes;
-    const pending: Pending = { commit: isInlined ? commit : { ...commit, events: [] }, atUs, isInlined, bytes: headBytes(commit) + (isInlined ? eventBytes : 0) };
+    const pending: Pending = {
+      commit: isInlined ? commit : { ...commit, events: [] },
+      atUs,
+      isInlined,
+      bytes: headBytes(commit) + (isInlined ? eventBytes : 0),
+    };
     const replaced = isFollowed ? 0 : last.bytes;
     if (pending.bytes - replaced > roomBytes) return false;
     if (isInlined) this.#inlinedBytes += eventBytes;

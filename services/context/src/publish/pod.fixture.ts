@@ -51,7 +51,10 @@ export class Pod {
     const { commitNo, firstOffset } = await write(this.pool, address, events);
     const head = (await this.heads.confirm(address))!;
     const lastOffset = firstOffset + events.length - 1;
-    const { rows } = await this.pool.query<{ us: string }>(`select (extract(epoch from at) * 1000000)::bigint as us from commit where context_id = $1 and commit_no = $2`, [head.contextId, commitNo]);
+    const { rows } = await this.pool.query<{ us: string }>(
+      `select (extract(epoch from at) * 1000000)::bigint as us from commit where context_id = $1 and commit_no = $2`,
+      [head.contextId, commitNo],
+    );
     const storable = events.map(({ type, payload, metadata, key, source }) => ({
       type,
       payload: payload === null ? null : Buffer.from(payload ?? "{}"),
@@ -65,7 +68,15 @@ export class Pod {
       control: undefined,
       bytes: (payload ?? "{}").length + (metadata ?? "").length,
     }));
-    return { firstOffset, batch: { atUs: Number(rows[0]!.us), commits: [{ head: { ...head, commitNo, lastOffset }, commitNo, firstOffset, lastOffset, events: storable, traceparent: null }] } };
+    return {
+      firstOffset,
+      batch: {
+        atUs: Number(rows[0]!.us),
+        commits: [
+          { head: { ...head, commitNo, lastOffset }, commitNo, firstOffset, lastOffset, events: storable, traceparent: null },
+        ],
+      },
+    };
   }
 
   follow(request: Omit<StreamRequest, "types"> & { readonly types?: readonly string[] }): Follower {

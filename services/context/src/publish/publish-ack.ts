@@ -8,9 +8,9 @@ export function ackOf({ data, headers }: Pick<Msg, "data" | "headers">): Publish
   // The server's own answer when nobody listens: an empty message with a status header.
   if (headers?.code === 503) return { kind: "unstored", reason: "no stream takes the subject" };
   try {
-    const answer = JSON.parse(Buffer.from(data).toString()) as { stream?: unknown; error?: { description?: unknown } };
-    if (typeof answer.stream === "string" && answer.error === undefined) return { kind: "stored" };
-    return { kind: "unstored", reason: String(answer.error?.description ?? "the answer names no stream") };
+    const answer = JSON.parse(Buffer.from(data).toString()) as { stream?: string; error?: { description?: string } };
+    if (answer.stream !== undefined && answer.error === undefined) return { kind: "stored" };
+    return { kind: "unstored", reason: answer.error?.description ?? "the answer names no stream" };
   } catch {
     return { kind: "unstored", reason: "the answer is not JSON" };
   }

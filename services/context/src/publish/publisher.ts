@@ -58,7 +58,12 @@ export class Publisher {
 
   constructor(parts: PublisherParts) {
     this.#parts = parts;
-    this.#buckets = Array.from({ length: bucketCount }, (_, at) => ({ subject: `ctx.${at}`, pending: new PendingBucket(), inFlight: undefined, timer: undefined }));
+    this.#buckets = Array.from({ length: bucketCount }, (_, at) => ({
+      subject: `ctx.${at}`,
+      pending: new PendingBucket(),
+      inFlight: undefined,
+      timer: undefined,
+    }));
     this.#acks = parts.broker.subscribe(`${parts.inbox}.*.*`, (message) => this.#acknowledged(message.subject, ackOf(message)));
     this.#stopListening = parts.broker.onStatus((status) => {
       if (status === "connected") for (const bucket of this.#buckets) this.#schedule(bucket);
@@ -86,7 +91,8 @@ export class Publisher {
   async close(graceMs: number): Promise<void> {
     const isDone = (): boolean => this.#buckets.every(({ inFlight, pending }) => inFlight === undefined && pending.isEmpty);
     const until = performance.now() + graceMs;
-    while (!isDone() && performance.now() < until && this.#parts.broker.status() === "connected") await new Promise((resolve) => setTimeout(resolve, 10));
+    while (!isDone() && performance.now() < until && this.#parts.broker.status() === "connected")
+      await new Promise((resolve) => setTimeout(resolve, 10));
     this.#isClosed = true;
     this.#stopListening();
     this.#acks.close();

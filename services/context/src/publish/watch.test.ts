@@ -5,7 +5,17 @@ import { maxRecentBytes } from "./recent-commits.js";
 import { Watch } from "./watch.js";
 
 const address = { owner: "prj_1", path: "/a" };
-const event = (offset: number): Event => ({ offset: BigInt(offset), type: "test/a", payload: undefined, metadata: undefined, idempotencyKey: "", createdAtUs: 0n, source: undefined, traceparent: "", formatVersion: 1 });
+const event = (offset: number): Event => ({
+  offset: BigInt(offset),
+  type: "test/a",
+  payload: undefined,
+  metadata: undefined,
+  idempotencyKey: "",
+  createdAtUs: 0n,
+  source: undefined,
+  traceparent: "",
+  formatVersion: 1,
+});
 
 /** Commit `commitNo` with the events from `firstOffset` to `lastOffset`. */
 function commit(commitNo: number, firstOffset: number, lastOffset = firstOffset, change: Partial<CommitHint> = {}): CommitHint {
@@ -19,7 +29,8 @@ function watchAt(commitNo: number, lastOffset: number): Watch {
   return watch;
 }
 
-const offsets = (watch: Watch, position: number, maxEvents = 1_000): number[] | undefined => watch.take(position, maxEvents)?.events.map(({ offset }) => Number(offset));
+const offsets = (watch: Watch, position: number, maxEvents = 1_000): number[] | undefined =>
+  watch.take(position, maxEvents)?.events.map(({ offset }) => Number(offset));
 const never = new AbortController().signal;
 const order = (watch: Watch, positions: readonly number[]): string[] => {
   const woken: string[] = [];

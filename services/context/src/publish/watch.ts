@@ -46,7 +46,9 @@ export class Watch {
   /** Takes the truth as it was at some moment after `askedAt`. Answers true when it should be asked for again at once. */
   confirm(truth: KnownHead, askedAt: AskedAt): boolean {
     const head = this.#head;
-    const wasLiedTo = askedAt !== undefined && (truth.commitNo < askedAt.commitNo || (truth.commitNo === askedAt.commitNo && truth.lastOffset !== askedAt.lastOffset));
+    const wasLiedTo =
+      askedAt !== undefined &&
+      (truth.commitNo < askedAt.commitNo || (truth.commitNo === askedAt.commitNo && truth.lastOffset !== askedAt.lastOffset));
     if (head === undefined || truth.commitNo > head.commitNo || wasLiedTo) {
       this.#recent.restart(truth.lastOffset);
       this.#advance(truth);

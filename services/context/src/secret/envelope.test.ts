@@ -37,7 +37,9 @@ describe("an envelope", () => {
       for (const at of [0, 12, bytes.length - 1]) {
         const altered = Buffer.from(bytes);
         altered[at]! ^= 1;
-        expect(() => open(keyring, address, { ...sealed, [part]: altered.toString("base64") }), `${part} ${at}`).toThrow(/does not open/);
+        expect(() => open(keyring, address, { ...sealed, [part]: altered.toString("base64") }), `${part} ${at}`).toThrow(
+          /does not open/,
+        );
       }
       expect(() => open(keyring, address, { ...sealed, [part]: "" }), part).toThrow(/does not open/);
     }

@@ -48,7 +48,10 @@ export function open(keyring: Keyring, address: SecretAddress, sealed: Sealed): 
       dataKey.fill(0);
     }
   } catch {
-    throw codedError("INTERNAL", `the secret at ${address.path} does not open under the key ${JSON.stringify(sealed.keyId)}`, { path: address.path, keyId: sealed.keyId });
+    throw codedError("INTERNAL", `the secret at ${address.path} does not open under the key ${JSON.stringify(sealed.keyId)}`, {
+      path: address.path,
+      keyId: sealed.keyId,
+    });
   }
 }
 

@@ -36,7 +36,8 @@ export class Keyring {
       keys.set(id, createSecretKey(bytes));
       bytes.fill(0);
     }
-    if (!keys.has(parsed.data.primary)) throw refusal(`names the primary key ${JSON.stringify(parsed.data.primary)} and does not hold it`);
+    if (!keys.has(parsed.data.primary))
+      throw refusal(`names the primary key ${JSON.stringify(parsed.data.primary)} and does not hold it`);
     return new Keyring(parsed.data.primary, keys);
   }
 
@@ -59,7 +60,10 @@ export class Keyring {
   /** The key with this id. Throws INTERNAL when the deployment does not hold it: a key was removed while still in use. */
   key(id: string): KeyObject {
     const key = this.#keys.get(id);
-    if (key === undefined) throw codedError("INTERNAL", `the key-encryption key ${JSON.stringify(id)} is not among ITERATE_SECRET_KEYS; add it back`, { keyId: id });
+    if (key === undefined)
+      throw codedError("INTERNAL", `the key-encryption key ${JSON.stringify(id)} is not among ITERATE_SECRET_KEYS; add it back`, {
+        keyId: id,
+      });
     return key;
   }
 }

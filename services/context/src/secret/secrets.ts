@@ -46,9 +46,22 @@ export class Secrets {
    *
    * @throws as an append.
    */
-  async set(address: ContextAddress, material: Uint8Array, origins: readonly string[], writer: Writer, traceparent: string | null): Promise<number> {
+  async set(
+    address: ContextAddress,
+    material: Uint8Array,
+    origins: readonly string[],
+    writer: Writer,
+    traceparent: string | null,
+  ): Promise<number> {
     const payload = { path: address.path, urls: origins, sealed: seal(this.#parts.keyring, address, material) };
-    const event = { type: secret.secretSet.type, payload: Buffer.from(JSON.stringify(payload)), metadata: null, idempotencyKey: null, expectedOffset: null, processor: null };
+    const event = {
+      type: secret.secretSet.type,
+      payload: Buffer.from(JSON.stringify(payload)),
+      metadata: null,
+      idempotencyKey: null,
+      expectedOffset: null,
+      processor: null,
+    };
     const [receipt] = await this.#parts.appender.append({ address, appendId: null, events: [event], writer, traceparent });
     return receipt!.offset;
   }

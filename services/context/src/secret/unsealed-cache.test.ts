@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { UnsealedCache } from "./unsealed-cache.js";
 
-const cacheAt = (clock: { ms: number }, maxEntries = 2): UnsealedCache => new UnsealedCache({ maxEntries, ttlMs: 60_000, nowMs: () => clock.ms });
+const cacheAt = (clock: { ms: number }, maxEntries = 2): UnsealedCache =>
+  new UnsealedCache({ maxEntries, ttlMs: 60_000, nowMs: () => clock.ms });
 
 test("answers a secret for the fact that set it alone", () => {
   const cache = cacheAt({ ms: 0 });
