@@ -54,7 +54,18 @@ export async function rawRowsPerSecond({ url, contexts, payload, source, hasKeys
       const columns: unknown[][] = Array.from({ length: 10 }, () => []);
       for (let row = 0; row < 500; row += 1) {
         const n = next++;
-        const values = [base + (n % contexts), Math.floor(n / contexts) + 1, 1, 1, false, uuidv7(), hasKeys ? `key-${n}` : null, hasKeys ? digest : null, source, payload];
+        const values = [
+          base + (n % contexts),
+          Math.floor(n / contexts) + 1,
+          1,
+          1,
+          false,
+          uuidv7(),
+          hasKeys ? `key-${n}` : null,
+          hasKeys ? digest : null,
+          source,
+          payload,
+        ];
         values.forEach((value, column) => columns[column]!.push(value));
       }
       await client.query({ name: "raw", text: rawText, values: columns });

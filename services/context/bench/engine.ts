@@ -19,7 +19,16 @@ export function startEngine(url: string): BenchEngine {
   const session = new PooledSession(pool);
   const cache = new HeadCache({ maxContexts: 100_000, session });
   const json = new JsonThread();
-  const writer = new LogWriter({ pool, cache, onCommit: () => undefined, writer: 1, nowMs: Date.now, pause: (ms) => pause(ms), failpoint: () => undefined, onFault: console.error });
+  const writer = new LogWriter({
+    pool,
+    cache,
+    onCommit: () => undefined,
+    writer: 1,
+    nowMs: Date.now,
+    pause: (ms) => pause(ms),
+    failpoint: () => undefined,
+    onFault: console.error,
+  });
   const appender = new LogAppender({ shardOf: () => ({ writer, cache, session }), json, newAppendId: uuidv7, nowMs: Date.now });
   return {
     appender,

@@ -7,6 +7,8 @@ export interface LoadOptions {
 }
 
 export interface LoadResult {
+  /** Calls made, warm-up included. */
+  readonly count: number;
   readonly perSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
@@ -18,7 +20,7 @@ export async function runLoad({ inFlight, durationMs, warmUpMs, call }: LoadOpti
   const latencies: number[] = [];
   let index = 0;
   const worker = async (): Promise<void> => {
-    for (let now = performance.now(); now < end; ) {
+    for (let now = performance.now(); now < end;) {
       const started = now;
       await call(index++);
       now = performance.now();
@@ -28,5 +30,5 @@ export async function runLoad({ inFlight, durationMs, warmUpMs, call }: LoadOpti
   await Promise.all(Array.from({ length: inFlight }, worker));
   latencies.sort((one, other) => one - other);
   const at = (share: number): number => latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * share))] ?? NaN;
-  return { perSecond: latencies.length / (durationMs / 1000), p50Ms: at(0.5), p99Ms: at(0.99) };
+  return { count: index, perSecond: latencies.length / (durationMs / 1000), p50Ms: at(0.5), p99Ms: at(0.99) };
 }

@@ -16,12 +16,30 @@ const [url, keys] = process.argv.slice(2) as [string, string];
 const files = keyFiles(keys);
 const trust = await Trust.load({ service: "context", keyFile: files.keyFile("context"), trustedKeysFile: files.trustedKeysFile });
 const engine = startEngine(url);
-const echo: Appender = { append: ({ events }) => Promise.resolve(events.map((_, index) => ({ offset: index + 1, createdAtUs: 1_900_000_000_000_000, existing: false }))) };
+const echo: Appender = {
+  append: ({ events }) =>
+    Promise.resolve(events.map((_, index) => ({ offset: index + 1, createdAtUs: 1_900_000_000_000_000, existing: false }))),
+};
 
 const serve = async (appender: Appender): Promise<number> => {
-  const server = createGrpcServer({ name: "context", listen: { variable: "GRPC_LISTEN", host: "127.0.0.1", port: 0 }, log: createLog("context"), trust });
+  const server = createGrpcServer({
+    name: "context",
+    listen: { variable: "GRPC_LISTEN", host: "127.0.0.1", port: 0 },
+    log: createLog("context"),
+    trust,
+  });
   const newChain = chainNames({ nowMs: Date.now, random: Math.random });
-  server.add(ContextServiceService, appendHandlers({ appender, newChain, traceparent: () => null, verifyExecution: (token) => trust.verifyExecution(token), onFault: console.error }), appendRules);
+  server.add(
+    ContextServiceService,
+    appendHandlers({
+      appender,
+      newChain,
+      traceparent: () => null,
+      verifyExecution: (token) => trust.verifyExecution(token),
+      onFault: console.error,
+    }),
+    appendRules,
+  );
   return await server.start();
 };
 console.log(JSON.stringify({ append: await serve(engine.appender), echo: await serve(echo) }));

@@ -1,5 +1,10 @@
 /** A client of AppendStream that sends the appends of one event-loop turn in one message, or each in its own. */
-import { ContextServiceClient, type AppendOutcome, type AppendRequest, type ContextServiceService } from "@iterate-platform/proto/iterate/context/v1/context";
+import {
+  ContextServiceClient,
+  type AppendOutcome,
+  type AppendRequest,
+  type ContextServiceService,
+} from "@iterate-platform/proto/iterate/context/v1/context";
 import type { ServiceClient } from "@iterate-platform/service/grpc-client";
 import { fromStatus } from "@iterate-platform/service/status";
 
@@ -51,7 +56,10 @@ export class StreamAppender {
   #settle({ outcome }: AppendOutcome): void {
     const { resolve, reject } = this.#waiting[this.#first]!;
     this.#first += 1;
-    if (this.#first > 4_096) this.#waiting.splice(0, this.#first), (this.#first = 0);
+    if (this.#first > 4_096) {
+      this.#waiting.splice(0, this.#first);
+      this.#first = 0;
+    }
     if (outcome?.$case === "error") reject(fromStatus(outcome.value, "context"));
     else resolve();
   }

@@ -19,7 +19,13 @@ export function commandOf(request: AppendRequest, writer: Writer, traceparent: s
 }
 
 export function responseOf(receipts: readonly AppendReceipt[]): AppendResponse {
-  return { receipts: receipts.map(({ offset, createdAtUs, existing }) => ({ offset: BigInt(offset), createdAtUs: BigInt(createdAtUs), existing })) };
+  return {
+    receipts: receipts.map(({ offset, createdAtUs, existing }) => ({
+      offset: BigInt(offset),
+      createdAtUs: BigInt(createdAtUs),
+      existing,
+    })),
+  };
 }
 
 function eventOf({ type, payload, metadata, idempotencyKey, expectedOffset, processor }: EventInput): AppendEvent {

@@ -6,7 +6,12 @@
  * An append sent with `stop_on_error` holds back what follows it until its own outcome is known: when it is refused, the stream ends
  * after that outcome and the rest was not tried.
  */
-import type { AppendOutcome, AppendStreamItem, AppendStreamRequest, AppendStreamResponse } from "@iterate-platform/proto/iterate/context/v1/context";
+import type {
+  AppendOutcome,
+  AppendStreamItem,
+  AppendStreamRequest,
+  AppendStreamResponse,
+} from "@iterate-platform/proto/iterate/context/v1/context";
 import type { Status } from "@iterate-platform/proto/google/rpc/status";
 import type { Caller } from "@iterate-platform/service/caller";
 import type { RawCall } from "@iterate-platform/service/grpc-server";
@@ -106,7 +111,9 @@ class AppendStreamCall {
   #callerOf({ execution: token }: AppendStreamItem): Caller | Promise<Caller> {
     if (token === "") return this.#caller;
     const claims = this.#parts.verifyExecution(token);
-    return claims instanceof Promise ? claims.then((execution) => ({ service: this.#caller.service, execution })) : { service: this.#caller.service, execution: claims };
+    return claims instanceof Promise
+      ? claims.then((execution) => ({ service: this.#caller.service, execution }))
+      : { service: this.#caller.service, execution: claims };
   }
 
   #append(slot: Slot, caller: Caller): void {

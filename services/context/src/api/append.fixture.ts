@@ -2,7 +2,12 @@
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { AppendRequest, ContextServiceClient, ContextServiceService, type AppendStreamRequest } from "@iterate-platform/proto/iterate/context/v1/context";
+import {
+  AppendRequest,
+  ContextServiceClient,
+  ContextServiceService,
+  type AppendStreamRequest,
+} from "@iterate-platform/proto/iterate/context/v1/context";
 import { EventInput } from "@iterate-platform/proto/iterate/type/v1/event";
 import { createClient, type ServiceClient } from "@iterate-platform/service/grpc-client";
 import { createGrpcServer, type GrpcServer } from "@iterate-platform/service/grpc-server";
@@ -26,10 +31,16 @@ export interface AppendServer {
 export async function startAppendServer(engine: TestEngine): Promise<AppendServer> {
   const services = ["ingress", "runner", "telemetry", "context"] as const;
   const files = await generateKeys({ directory: await mkdtemp(join(tmpdir(), "context-")), services: [...services] });
-  const load = (service: string): Promise<Trust> => Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile });
+  const load = (service: string): Promise<Trust> =>
+    Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile });
   const [ingress, runner, telemetry, context] = await Promise.all(services.map(load));
   const trusts = { ingress: ingress!, runner: runner!, telemetry: telemetry!, context: context! };
-  const server = createGrpcServer({ name: "context", listen: { variable: "GRPC_LISTEN", host: "127.0.0.1", port: 0 }, log: createLog("context", { write: () => undefined }), trust: trusts.context });
+  const server = createGrpcServer({
+    name: "context",
+    listen: { variable: "GRPC_LISTEN", host: "127.0.0.1", port: 0 },
+    log: createLog("context", { write: () => undefined }),
+    trust: trusts.context,
+  });
   server.add(
     ContextServiceService,
     appendHandlers({
@@ -47,7 +58,10 @@ export async function startAppendServer(engine: TestEngine): Promise<AppendServe
     server,
     trusts,
     clientOf: (service) => {
-      const client = createClient(ContextServiceClient, `http://127.0.0.1:${port}`, { trust: trusts[service], audience: "context" });
+      const client = createClient(ContextServiceClient, `http://127.0.0.1:${port}`, {
+        trust: trusts[service],
+        audience: "context",
+      });
       clients.push(client);
       return client;
     },
@@ -63,7 +77,9 @@ export function appendOf(path: string, payloads: readonly unknown[], event: Part
   return AppendRequest.fromPartial({
     context: { owner, path },
     appendId: uuidv7(),
-    events: payloads.map((payload) => EventInput.fromPartial({ type: "example.com/happened", payload: Buffer.from(JSON.stringify(payload)), ...event })),
+    events: payloads.map((payload) =>
+      EventInput.fromPartial({ type: "example.com/happened", payload: Buffer.from(JSON.stringify(payload)), ...event }),
+    ),
   });
 }
 

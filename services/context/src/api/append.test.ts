@@ -41,7 +41,8 @@ const execution = (fields: Partial<{ context: string; code: string; principal: s
   });
 
 /** `offset` of what landed, `code` of what was refused. */
-const short = ({ outcome }: AppendOutcome): number | string => (outcome?.$case === "response" ? Number(outcome.value.receipts[0]?.offset ?? 0) : fromStatus(outcome!.value, "context").code);
+const short = ({ outcome }: AppendOutcome): number | string =>
+  outcome?.$case === "response" ? Number(outcome.value.receipts[0]?.offset ?? 0) : fromStatus(outcome!.value, "context").code;
 
 describe("Append", () => {
   it("answers a receipt for each event", async () => {
@@ -57,11 +58,26 @@ describe("Append", () => {
   it("[iterate-17] stamps what it was told by the caller's credentials and by nothing in the request", async () => {
     await ingress.append(appendOf(path, ["webhook"]));
     await ingress.append(appendOf(path, ["person"]), { principal: "usr_1" });
-    await runner.append(appendOf(path, ["code"], { processor: { slug: "triage", version: "3", whileProcessingOffset: 2n, whileProcessingType: "t" } }), { execution: await execution({ principal: "usr_2" }) });
-    await runner.append(appendOf(path, ["builtin"]), { execution: await execution({ code: "builtin:publication", context: "/repos/config" }) });
+    await runner.append(
+      appendOf(path, ["code"], {
+        processor: { slug: "triage", version: "3", whileProcessingOffset: 2n, whileProcessingType: "t" },
+      }),
+      { execution: await execution({ principal: "usr_2" }) },
+    );
+    await runner.append(appendOf(path, ["builtin"]), {
+      execution: await execution({ code: "builtin:publication", context: "/repos/config" }),
+    });
     const [, webhook, person, code, builtin] = (await readLog(engine.pool, path)).map(({ source }) => source);
-    expect(webhook).toMatchObject({ origin: path, platform: true, cause: { depth: 0, chain: expect.stringMatching(/^\d{4}-.*Z with service ~[a-z0-9]+$/) as string } });
-    expect(person).toEqual({ origin: "/", principal: "usr_1", cause: { depth: 0, chain: expect.stringContaining(" with person ~") as string } });
+    expect(webhook).toMatchObject({
+      origin: path,
+      platform: true,
+      cause: { depth: 0, chain: expect.stringMatching(/^\d{4}-.*Z with service ~[a-z0-9]+$/) as string },
+    });
+    expect(person).toEqual({
+      origin: "/",
+      principal: "usr_1",
+      cause: { depth: 0, chain: expect.stringContaining(" with person ~") as string },
+    });
     expect(code).toEqual({
       origin: "/x",
       principal: "usr_2",
@@ -83,7 +99,9 @@ describe("Append", () => {
   });
 
   it("refuses an expected offset beyond what JSON can say", async () => {
-    await expect(ingress.append(appendOf(path, [1], { expectedOffset: 2n ** 53n }))).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    await expect(ingress.append(appendOf(path, [1], { expectedOffset: 2n ** 53n }))).rejects.toMatchObject({
+      code: "INVALID_INPUT",
+    });
   });
 
   it("makes an append id where the client brings none", async () => {
@@ -92,7 +110,9 @@ describe("Append", () => {
 });
 
 describe("AppendStream", () => {
-  const collect = async (responses: AsyncIterable<{ outcomes: AppendOutcome[] }>): Promise<{ outcomes: AppendOutcome[]; messages: number }> => {
+  const collect = async (
+    responses: AsyncIterable<{ outcomes: AppendOutcome[] }>,
+  ): Promise<{ outcomes: AppendOutcome[]; messages: number }> => {
     const outcomes: AppendOutcome[] = [];
     let messages = 0;
     for await (const response of responses) {
@@ -124,14 +144,18 @@ describe("AppendStream", () => {
 
   it("goes on after a refusal", async () => {
     const call = ingress.appendStream();
-    await call.send(messageOf([appendOf(path, [1]), appendOf(path, [2], { expectedOffset: 9n }), appendOf("no path", [3]), appendOf(path, [4])]));
+    await call.send(
+      messageOf([appendOf(path, [1]), appendOf(path, [2], { expectedOffset: 9n }), appendOf("no path", [3]), appendOf(path, [4])]),
+    );
     call.end();
     expect((await collect(call.responses)).outcomes.map(short)).toEqual([2, "OFFSET_CONFLICT", "INVALID_CONTEXT", 3]);
   });
 
   it("told to stop on errors ends after the refusal and tries nothing that follows, in this message or a later one", async () => {
     const call = ingress.appendStream();
-    await call.send(messageOf([appendOf(path, [1]), appendOf(path, [2], { expectedOffset: 9n }), appendOf(path, [3])], { stopOnError: true }));
+    await call.send(
+      messageOf([appendOf(path, [1]), appendOf(path, [2], { expectedOffset: 9n }), appendOf(path, [3])], { stopOnError: true }),
+    );
     await call.send(messageOf([appendOf(path, [4])]));
     const { outcomes } = await collect(call.responses);
     expect(outcomes.map(short)).toEqual([2, "OFFSET_CONFLICT"]);
@@ -157,7 +181,8 @@ describe("AppendStream", () => {
     const call = ingress.appendStream();
     const total = 12_000;
     const sending = (async () => {
-      for (let sent = 0; sent < total; sent += 100) await call.send(messageOf(Array.from({ length: 100 }, (_, index) => appendOf(path, [sent + index]))));
+      for (let sent = 0; sent < total; sent += 100)
+        await call.send(messageOf(Array.from({ length: 100 }, (_, index) => appendOf(path, [sent + index]))));
       call.end();
     })();
     await eventually(() => engine.writer.waiting >= streamWindow.appends);

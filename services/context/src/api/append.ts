@@ -25,9 +25,13 @@ export interface AppendParts {
   readonly onFault: (error: unknown) => void;
 }
 
-export function appendHandlers(parts: AppendParts): { append: HandlerOf<Methods["append"]>; appendStream: RawHandlerOf<Methods["appendStream"]> } {
+export function appendHandlers(parts: AppendParts): {
+  append: HandlerOf<Methods["append"]>;
+  appendStream: RawHandlerOf<Methods["appendStream"]>;
+} {
   return {
-    append: (request, { caller }) => parts.appender.append(commandOf(request, writerOf(caller, parts.newChain), parts.traceparent())).then(responseOf),
+    append: (request, { caller }) =>
+      parts.appender.append(commandOf(request, writerOf(caller, parts.newChain), parts.traceparent())).then(responseOf),
     appendStream: raw((call) => serveAppendStream(call, parts)),
   };
 }

@@ -14,7 +14,11 @@ export function isTooDeep(cause: Cause): boolean {
 }
 
 export function loopLimitError({ chain, depth }: Cause): CodedError {
-  return codedError("LOOP_LIMIT", `the chain ${JSON.stringify(chain)} is ${depth} reactions deep; at most ${maxCauseDepth} may act`, { chain, depth, limit: maxCauseDepth });
+  return codedError(
+    "LOOP_LIMIT",
+    `the chain ${JSON.stringify(chain)} is ${depth} reactions deep; at most ${maxCauseDepth} may act`,
+    { chain, depth, limit: maxCauseDepth },
+  );
 }
 
 /** The fact a context records about a chain it refused; its key makes it one for each chain. */

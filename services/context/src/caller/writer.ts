@@ -22,9 +22,25 @@ export function writerOf(caller: Caller, newChain: NewChain): Writer {
     };
   }
   if (principal !== undefined) {
-    return { kind: "person", origin: "/", cause: { chain: newChain("person"), depth: 0 }, principal, isPlatform: false, owner: null, lease: null };
+    return {
+      kind: "person",
+      origin: "/",
+      cause: { chain: newChain("person"), depth: 0 },
+      principal,
+      isPlatform: false,
+      owner: null,
+      lease: null,
+    };
   }
-  return { kind: "service", origin: null, cause: { chain: newChain("service"), depth: 0 }, principal: null, isPlatform: true, owner: null, lease: null };
+  return {
+    kind: "service",
+    origin: null,
+    cause: { chain: newChain("service"), depth: 0 },
+    principal: null,
+    isPlatform: true,
+    owner: null,
+    lease: null,
+  };
 }
 
 export interface ChainSources {

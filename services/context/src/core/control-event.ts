@@ -30,6 +30,7 @@ export function checkedControlPayload(type: string, payload: Buffer | null): unk
     throw codedError("INVALID_INPUT", `${type}: ${field}: ${issue?.message ?? "is not what the type declares"}`, { type, field });
   }
   const unknown = Object.keys(value as object).find((key) => !Object.hasOwn(parsed.data as object, key));
-  if (unknown !== undefined) throw codedError("INVALID_INPUT", `${type}: payload.${unknown.slice(0, 64)} is not a field of this type`, { type });
+  if (unknown !== undefined)
+    throw codedError("INVALID_INPUT", `${type}: payload.${unknown.slice(0, 64)} is not a field of this type`, { type });
   return parsed.data;
 }

@@ -14,7 +14,9 @@ import { subscriptions } from "./subscriptions.js";
 /** Raise it when any reducer folds or stores something else than before: old rows are then left alone and states folded anew. */
 export const coreVersion = 1;
 
-const reducers = { identity, pause, subscriptions, config: configPointer, secret } satisfies { [Name in Concern]: Reducer<CoreState[Name]> };
+const reducers = { identity, pause, subscriptions, config: configPointer, secret } satisfies {
+  [Name in Concern]: Reducer<CoreState[Name]>;
+};
 
 const concerns = Object.keys(reducers) as Concern[];
 
@@ -73,5 +75,5 @@ export function coreFromRows(rows: readonly ConcernRow[]): { core: CoreState; as
 }
 
 function reducerOf(concern: Concern): Reducer<unknown> {
-  return reducers[concern] as Reducer<unknown>;
+  return reducers[concern];
 }

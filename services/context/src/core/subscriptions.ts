@@ -38,7 +38,11 @@ export const subscriptions: Reducer<SubscriptionTable> = {
     if (event.type !== itx.subscriptionConfigured.type) return;
     const { name, target } = event.payload as Configured;
     if (target === null || name in table || Object.keys(table).length < maxSubscriptions) return;
-    throw codedError("INVALID_INPUT", `the context has ${maxSubscriptions} subscriptions already; remove one before adding ${JSON.stringify(name)}`, { limit: maxSubscriptions });
+    throw codedError(
+      "INVALID_INPUT",
+      `the context has ${maxSubscriptions} subscriptions already; remove one before adding ${JSON.stringify(name)}`,
+      { limit: maxSubscriptions },
+    );
   },
 };
 
@@ -46,7 +50,8 @@ function configured(table: SubscriptionTable, { offset, payload }: ControlEvent)
   const { name, target, consumes, afterOffset, ifConfiguredAtOffset } = payload as Configured;
   const held = Object.hasOwn(table, name) ? table[name] : undefined;
   if (target === null) {
-    if (held === undefined || (ifConfiguredAtOffset !== undefined && ifConfiguredAtOffset !== held.configuredAtOffset)) return table;
+    if (held === undefined || (ifConfiguredAtOffset !== undefined && ifConfiguredAtOffset !== held.configuredAtOffset))
+      return table;
     const { [name]: _, ...rest } = table;
     return rest;
   }

@@ -41,7 +41,9 @@ describe("the canonical spelling", () => {
 
 describe("a body's digest", () => {
   const digest = (type: string, payload: string | null, metadata: string | null = null): string =>
-    bodyDigest(type, payload === null ? null : Buffer.from(payload), metadata === null ? null : Buffer.from(metadata)).toString("hex");
+    bodyDigest(type, payload === null ? null : Buffer.from(payload), metadata === null ? null : Buffer.from(metadata)).toString(
+      "hex",
+    );
 
   it("[iterate-16] ignores the order of keys and the spelling", () => {
     expect(digest("t", '{"a":1,"b":{"c":[],"d":"x"}}')).toBe(digest("t", '{ "b": {"d":"\\u0078","c":[]}, "a": 1.0 }'));
@@ -83,7 +85,9 @@ describe("the thread for large bodies", () => {
 
   it("says what is wrong with a large body", async () => {
     const payload = Buffer.concat([Buffer.from('{"a":1,"a":'), sized(inlineJsonBytes + 1), Buffer.from("}")]);
-    expect(await thread.examine({ type: "t", payload, metadata: null, isKeyed: false })).toMatchObject({ problem: expect.stringContaining('repeats the key "a"') as string });
+    expect(await thread.examine({ type: "t", payload, metadata: null, isKeyed: false })).toMatchObject({
+      problem: expect.stringContaining('repeats the key "a"') as string,
+    });
   });
 });
 

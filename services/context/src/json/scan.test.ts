@@ -83,7 +83,26 @@ describe("a JSON text as it lies in memory", () => {
   });
 
   it("agrees with JSON.parse about every text that repeats no key", () => {
-    const piece = fc.constantFrom("{", "}", "[", "]", ":", ",", '"a"', '"b"', "1", "-", "0", ".", "e", "true", "null", " ", "\\", '"');
+    const piece = fc.constantFrom(
+      "{",
+      "}",
+      "[",
+      "]",
+      ":",
+      ",",
+      '"a"',
+      '"b"',
+      "1",
+      "-",
+      "0",
+      ".",
+      "e",
+      "true",
+      "null",
+      " ",
+      "\\",
+      '"',
+    );
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
         const text = pieces.join("");

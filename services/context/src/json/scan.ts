@@ -26,8 +26,10 @@ export function jsonProblem(bytes: Buffer): string | null {
   }
 }
 
-class JsonProblem {
-  constructor(readonly problem: string) {}
+class JsonProblem extends Error {
+  constructor(readonly problem: string) {
+    super(problem);
+  }
 }
 
 class Scanner {
@@ -264,5 +266,14 @@ function isHex(byte: number | undefined): boolean {
 
 function isEscape(byte: number): boolean {
   // " \ / b f n r t
-  return byte === quote || byte === backslash || byte === 0x2f || byte === 0x62 || byte === 0x66 || byte === 0x6e || byte === 0x72 || byte === 0x74;
+  return (
+    byte === quote ||
+    byte === backslash ||
+    byte === 0x2f ||
+    byte === 0x62 ||
+    byte === 0x66 ||
+    byte === 0x6e ||
+    byte === 0x72 ||
+    byte === 0x74
+  );
 }

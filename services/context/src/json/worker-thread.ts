@@ -38,7 +38,9 @@ export class JsonThread {
     const bytes = (body.payload?.length ?? 0) + (body.metadata?.length ?? 0);
     if (bytes <= inlineJsonBytes) return examineBody(body);
     if (this.#waitingBytes + bytes > maxWaitingBytes) {
-      throw new CodedError("OVERLOADED", `${this.#waitingBytes} bytes of large bodies wait to be examined already`, { retryAfterMs: 200 });
+      throw new CodedError("OVERLOADED", `${this.#waitingBytes} bytes of large bodies wait to be examined already`, {
+        retryAfterMs: 200,
+      });
     }
     this.#worker ??= this.#start();
     const id = ++this.#lastId;
@@ -56,7 +58,10 @@ export class JsonThread {
   #start(): Worker {
     const url = new URL(import.meta.url.endsWith(".ts") ? "./worker.ts" : "./worker.js", import.meta.url);
     // From sources the thread needs the loader that the process itself may have got in another way.
-    const worker = new Worker(url, url.pathname.endsWith(".ts") ? { execArgv: ["--conditions=iterate-source", "--import", import.meta.resolve("tsx")] } : {});
+    const worker = new Worker(
+      url,
+      url.pathname.endsWith(".ts") ? { execArgv: ["--conditions=iterate-source", "--import", import.meta.resolve("tsx")] } : {},
+    );
     worker.unref();
     worker.on("message", ({ id, verdict }: { id: number; verdict: BodyVerdict }) => this.#settle(id)?.resolve(verdict));
     worker.on("error", () => this.#lose(worker));

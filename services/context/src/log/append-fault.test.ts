@@ -40,7 +40,11 @@ describe("a cut connection", () => {
   it("between a commit and its answer loses and repeats nothing: every append of the group is found by its id", async () => {
     await engine.append(path, [{}]);
     const cut = proxy.cutAtAnswer({ afterClientText: "cut me here" });
-    const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => engine.append(path, [{ payload: index === 25 ? "cut me here" : index }, { payload: "second" }])));
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, index) =>
+        engine.append(path, [{ payload: index === 25 ? "cut me here" : index }, { payload: "second" }]),
+      ),
+    );
     await cut;
     expect(answers.flat().map(({ offset }) => offset)).toEqual(Array.from({ length: 100 }, (_, index) => index + 3));
     expect(await offsetsOf()).toEqual(Array.from({ length: 102 }, (_, index) => index + 1));
@@ -82,10 +86,14 @@ describe("a process killed", () => {
   ])("%s: the client's repeat through another process lands once", async (_, failpoint, isCommitted) => {
     const appendId = uuidv7();
     const script = fileURLToPath(new URL("./killed-append.fixture.ts", import.meta.url));
-    const child = spawn(process.execPath, ["--conditions=iterate-source", "--import", import.meta.resolve("tsx"), script, database.url, path, appendId], {
-      env: { ...process.env, FAILPOINTS: `${failpoint}=kill@2` },
-      stdio: ["ignore", "ignore", "inherit"],
-    });
+    const child = spawn(
+      process.execPath,
+      ["--conditions=iterate-source", "--import", import.meta.resolve("tsx"), script, database.url, path, appendId],
+      {
+        env: { ...process.env, FAILPOINTS: `${failpoint}=kill@2` },
+        stdio: ["ignore", "ignore", "inherit"],
+      },
+    );
     expect(await once(child, "exit")).toEqual([null, "SIGKILL"]);
     await eventually(async () => (await offsetsOf()).length === (isCommitted ? 4 : 2), { timeoutMs: 5_000 });
     expect(await direct.append(path, [{ payload: 1 }, { payload: 2 }], { appendId })).toMatchObject([{ offset: 3 }, { offset: 4 }]);
@@ -112,11 +120,22 @@ describe("a member that spoils its statement", () => {
   it("fails alone; the others of its group and of its context land", async () => {
     await direct.append(path, [{}]);
     await direct.append(`${path}/other`, [{}]);
-    const others = [1, 2, 3].flatMap((n) => [direct.append(path, [{ payload: n }]), direct.append(`${path}/other`, [{ payload: n }])]);
-    const spoiled = direct.writer.write({ address: address(path), appendId: uuidv7(), writer: service, traceparent: null, events: [poison] });
+    const others = [1, 2, 3].flatMap((n) => [
+      direct.append(path, [{ payload: n }]),
+      direct.append(`${path}/other`, [{ payload: n }]),
+    ]);
+    const spoiled = direct.writer.write({
+      address: address(path),
+      appendId: uuidv7(),
+      writer: service,
+      traceparent: null,
+      events: [poison],
+    });
     const later = direct.append(path, [{ payload: "later" }]);
     await expect(spoiled).rejects.toMatchObject({ code: "INTERNAL" });
-    expect((await Promise.all([...others, later])).flat().map(({ existing }) => existing)).toEqual(Array.from({ length: 7 }, () => false));
+    expect((await Promise.all([...others, later])).flat().map(({ existing }) => existing)).toEqual(
+      Array.from({ length: 7 }, () => false),
+    );
     expect(await offsetsOf()).toEqual([1, 2, 3, 4, 5, 6]);
     expect((await readLog(direct.pool, path)).map(({ payload }) => payload).slice(2)).toEqual(["1", "2", "3", '"later"']);
     expect(direct.faults.length).toBeGreaterThan(0);
@@ -145,7 +164,10 @@ describe("a writer that always loses", () => {
     expect(direct.writer.counters.claims - before.claims).toBe(1);
     expect(receipts).toMatchObject([{ offset: 7 }]);
     expect(await offsetsOf()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
-    const { rows } = await direct.pool.query("select first_offset::int as first, last_offset::int as last from commit join context using (context_id) where path = $1 order by commit_no desc limit 2", [path]);
+    const { rows } = await direct.pool.query(
+      "select first_offset::int as first, last_offset::int as last from commit join context using (context_id) where path = $1 order by commit_no desc limit 2",
+      [path],
+    );
     expect(rows).toEqual([
       { first: 8, last: 8 },
       { first: 7, last: 7 },
@@ -188,8 +210,15 @@ describe("a log restored from a backup", () => {
     expect(await direct.append(path, [{ payload: "next" }])).toMatchObject([{ offset: 3 + restoreGap + 3 }]);
     const log = await readLog(direct.pool, path);
     expect(log.map(({ offset }) => offset)).toEqual([1, 2, 3, 3 + restoreGap + 1, 3 + restoreGap + 2, 3 + restoreGap + 3]);
-    expect(log[3]).toMatchObject({ type: itx.logRestored.type, payload: JSON.stringify({ lostAfter: 3 }), source: { platform: true } });
-    const { rows } = await direct.pool.query("select commit_no::int as no, generation from commit where context_id = $1 order by 1", [contextId]);
+    expect(log[3]).toMatchObject({
+      type: itx.logRestored.type,
+      payload: JSON.stringify({ lostAfter: 3 }),
+      source: { platform: true },
+    });
+    const { rows } = await direct.pool.query(
+      "select commit_no::int as no, generation from commit where context_id = $1 order by 1",
+      [contextId],
+    );
     expect(rows).toEqual([
       { no: 1, generation: 1 },
       { no: 2, generation: 1 },
@@ -201,7 +230,10 @@ describe("a log restored from a backup", () => {
 
 it("observers hear of a commit once, in order, before it is answered", async () => {
   const heard: string[] = [];
-  const engine = startEngine({ url: database.url, onCommit: ({ commits }) => commits.forEach(({ commitNo, head }) => heard.push(`${head.address.path} ${commitNo}`)) });
+  const engine = startEngine({
+    url: database.url,
+    onCommit: ({ commits }) => commits.forEach(({ commitNo, head }) => heard.push(`${head.address.path} ${commitNo}`)),
+  });
   const answered = engine.append(path, [event({})]).then(() => heard.length);
   expect(await answered).toBe(1);
   await Promise.all(Array.from({ length: 200 }, (_, index) => engine.append(path, [{ payload: index }])));

@@ -5,7 +5,13 @@ import { service } from "./engine.fixture.js";
 import { queueLimits } from "./limits.js";
 
 const append = (bytes = 100, isAlone = false): PendingAppend => {
-  const made = new PendingAppend({ appendId: "00000000-0000-7000-8000-000000000000", writer: service, traceparent: null, waitsSinceMs: 0, answer: { resolve: () => undefined, reject: () => undefined } });
+  const made = new PendingAppend({
+    appendId: "00000000-0000-7000-8000-000000000000",
+    writer: service,
+    traceparent: null,
+    waitsSinceMs: 0,
+    answer: { resolve: () => undefined, reject: () => undefined },
+  });
   made.complete([{ bytes } as StorableEvent]);
   made.isAlone = isAlone;
   return made;
@@ -16,7 +22,8 @@ const context = (owner: string, path: string, appends: readonly PendingAppend[])
   return made;
 };
 const times = (count: number, bytes?: number): PendingAppend[] => Array.from({ length: count }, () => append(bytes));
-const shape = (group: readonly ContextBatch[]): [string, number][] => group.map(({ context, appends }) => [context.name, appends.length]);
+const shape = (group: readonly ContextBatch[]): [string, number][] =>
+  group.map(({ context, appends }) => [context.name, appends.length]);
 const total = (group: readonly ContextBatch[]): number => group.reduce((sum, { appends }) => sum + appends.length, 0);
 
 describe("the next group", () => {
@@ -94,7 +101,13 @@ describe("the next group", () => {
 
   it("stops at an append whose bodies are still examined", () => {
     const queue = new FairQueue();
-    const examined = new PendingAppend({ appendId: "", writer: service, traceparent: null, waitsSinceMs: 0, answer: { resolve: () => undefined, reject: () => undefined } });
+    const examined = new PendingAppend({
+      appendId: "",
+      writer: service,
+      traceparent: null,
+      waitsSinceMs: 0,
+      answer: { resolve: () => undefined, reject: () => undefined },
+    });
     const one = context("a", "/1", [append(), examined, append()]);
     queue.add(one);
     expect(shape(queue.takeGroup())).toEqual([["a /1", 1]]);

@@ -14,7 +14,7 @@ import type { PlannedAppend, StoredKey } from "./plan.js";
 /** Who waits for an append; one of the two is called, once. */
 export interface AppendAnswer {
   resolve(receipts: readonly AppendReceipt[], append: PendingAppend): void;
-  reject(error: unknown, append: PendingAppend): void;
+  reject(error: Error, append: PendingAppend): void;
 }
 
 /** One append on its way. */
@@ -37,7 +37,13 @@ export class PendingAppend implements PlannedAppend {
 
   readonly #answer: AppendAnswer;
 
-  constructor(fields: { appendId: string; writer: Writer; traceparent: string | null; waitsSinceMs: number; answer: AppendAnswer }) {
+  constructor(fields: {
+    appendId: string;
+    writer: Writer;
+    traceparent: string | null;
+    waitsSinceMs: number;
+    answer: AppendAnswer;
+  }) {
     this.appendId = fields.appendId;
     this.writer = fields.writer;
     this.traceparent = fields.traceparent;
@@ -54,7 +60,7 @@ export class PendingAppend implements PlannedAppend {
   reject(error: unknown): void {
     if (this.isSettled) return;
     this.isSettled = true;
-    this.#answer.reject(error, this);
+    this.#answer.reject(error instanceof Error ? error : new Error(String(error)), this);
   }
 
   get events(): readonly StorableEvent[] {
@@ -214,7 +220,8 @@ export class FairQueue {
       }
       const isFull = taken.length === 0;
       // What is left of a context waits for the next group unless nothing but its turn was over.
-      if (context!.next !== undefined && !context!.next.isAlone && context!.next.bytes <= queueLimits.groupBytes) this.add(context!);
+      if (context!.next !== undefined && !context!.next.isAlone && context!.next.bytes <= queueLimits.groupBytes)
+        this.add(context!);
       if (isFull) break;
     }
     for (const context of batches.keys()) {
@@ -234,7 +241,11 @@ export class FairQueue {
 function takeFrom(context: ContextQueue, room: number, bytes: number): PendingAppend[] {
   const taken: PendingAppend[] = [];
   let left = bytes;
-  for (let next = context.next; next !== undefined && taken.length < room && !next.isAlone && next.bytes <= left; next = context.next) {
+  for (
+    let next = context.next;
+    next !== undefined && taken.length < room && !next.isAlone && next.bytes <= left;
+    next = context.next
+  ) {
     left -= next.bytes;
     taken.push(context.shift());
   }

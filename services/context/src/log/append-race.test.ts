@@ -34,7 +34,14 @@ describe("two processes that append to the same contexts", () => {
     await fc.assert(
       fc.asyncProperty(fc.array(append, { minLength: 1, maxLength: 60 }), async (appends) => {
         const root = `/race/${(run += 1)}`;
-        const answers = await Promise.all(appends.map(({ engine, context, keys }) => engines[engine]!.append(`${root}/${context}`, keys.map((key) => (key === null ? { payload: 0 } : { payload: key, idempotencyKey: key })))));
+        const answers = await Promise.all(
+          appends.map(({ engine, context, keys }) =>
+            engines[engine]!.append(
+              `${root}/${context}`,
+              keys.map((key) => (key === null ? { payload: 0 } : { payload: key, idempotencyKey: key })),
+            ),
+          ),
+        );
         for (const context of [0, 1, 2]) await check(`${root}/${context}`, appends, answers, context);
       }),
       { numRuns: 25 },
@@ -43,7 +50,9 @@ describe("two processes that append to the same contexts", () => {
 
   it("share 2,000 appends to one context without a gap, though most commits meet a rival", async () => {
     const path = "/race/hot";
-    const answers = await Promise.all(Array.from({ length: 2_000 }, (_, index) => engines[index % 2]!.append(path, [{ payload: index }])));
+    const answers = await Promise.all(
+      Array.from({ length: 2_000 }, (_, index) => engines[index % 2]!.append(path, [{ payload: index }])),
+    );
     const given = answers.flat().map(({ offset }) => offset);
     expect([...given].sort((one, other) => one - other)).toEqual(Array.from({ length: 2_000 }, (_, index) => index + 2));
     expect(engines.reduce((sum, { writer }) => sum + writer.counters.lostFences, 0)).toBeGreaterThan(0);
@@ -60,7 +69,12 @@ describe("two processes that append to the same contexts", () => {
   });
 });
 
-async function check(path: string, appends: readonly Append[], answers: readonly (readonly AppendReceipt[])[], context: number): Promise<void> {
+async function check(
+  path: string,
+  appends: readonly Append[],
+  answers: readonly (readonly AppendReceipt[])[],
+  context: number,
+): Promise<void> {
   const { pool } = engines[0]!;
   const { rows } = await pool.query<{ offset: number; key: string | null }>(
     'select "offset"::int as offset, idempotency_key as key from event join context using (context_id) where owner = $1 and path = $2 order by 1',
@@ -74,7 +88,9 @@ async function check(path: string, appends: readonly Append[], answers: readonly
     [address(path).owner, path],
   );
   expect(commits.rows.map(({ no }) => no)).toEqual(commits.rows.map((_, index) => index + 1));
-  expect(commits.rows.map(({ first }) => first)).toEqual([1, ...commits.rows.map(({ last }) => last + 1)].slice(0, commits.rows.length));
+  expect(commits.rows.map(({ first }) => first)).toEqual(
+    [1, ...commits.rows.map(({ last }) => last + 1)].slice(0, commits.rows.length),
+  );
   expect(commits.rows.at(-1)?.last ?? 0).toBe(rows.length);
 
   const byOffset = new Map(rows.map(({ offset, key }) => [offset, key]));

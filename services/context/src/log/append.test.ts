@@ -2,7 +2,18 @@ import { useTestDatabase } from "@iterate-platform/testing";
 import { itx, project, secret } from "iterate/events";
 import { isCodedError, type CodedError } from "iterate/lib";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { address, code, event, migrateLog, owner, person, readLog, service, startEngine, type EventFields, type TestEngine } from "./engine.fixture.js";
+import {
+  address,
+  code,
+  event,
+  migrateLog,
+  owner,
+  person,
+  readLog,
+  service,
+  startEngine,
+  type TestEngine,
+} from "./engine.fixture.js";
 import { appendLimits } from "./limits.js";
 import { statementCounts } from "./sql-session.js";
 
@@ -33,7 +44,11 @@ const refusal = async (work: Promise<unknown>): Promise<CodedError> => {
 const offsets = (receipts: readonly { offset: number }[]): number[] => receipts.map(({ offset }) => offset);
 const logOffsets = async (): Promise<number[]> => (await readLog(engine.pool, path)).map(({ offset }) => offset);
 /** Brings the log to `head` events. */
-const grow = async (head: number): Promise<void> => void (await engine.append(path, Array.from({ length: head - 1 }, () => ({}))));
+const grow = async (head: number): Promise<void> =>
+  void (await engine.append(
+    path,
+    Array.from({ length: head - 1 }, () => ({})),
+  ));
 /** Statements sent by `work`. */
 const statements = async (work: () => Promise<unknown>): Promise<Record<string, number>> => {
   statementCounts.clear();
@@ -48,7 +63,9 @@ describe("an append", () => {
     const sent = await statements(async () => expect(offsets(await engine.append(path, [{}, {}, {}]))).toEqual([5, 6, 7]));
     expect(sent).toEqual({ commit: 1 });
     expect(engine.committed).toHaveLength(1);
-    expect(engine.committed[0]!.commits).toMatchObject([{ commitNo: 2, firstOffset: 5, lastOffset: 7, head: { lastOffset: 7, commitNo: 2 } }]);
+    expect(engine.committed[0]!.commits).toMatchObject([
+      { commitNo: 2, firstOffset: 5, lastOffset: 7, head: { lastOffset: 7, commitNo: 2 } },
+    ]);
   });
 
   it("[iterate-2] of no event writes nothing, not even its context", async () => {
@@ -63,7 +80,11 @@ describe("an append", () => {
   it("gives birth to its context, whose first event says so on behalf of the same chain", async () => {
     expect(offsets(await engine.append(path, [{ payload: 1 }], { writer: person }))).toEqual([2]);
     const [created, first] = await readLog(engine.pool, path);
-    expect(created).toMatchObject({ offset: 1, type: itx.created.type, source: { origin: path, platform: true, cause: person.cause } });
+    expect(created).toMatchObject({
+      offset: 1,
+      type: itx.created.type,
+      source: { origin: path, platform: true, cause: person.cause },
+    });
     expect(JSON.parse(created!.payload!)).toEqual({ owner, path });
     expect(first).toMatchObject({ offset: 2, source: { origin: "/", principal: "usr_test", cause: person.cause } });
     expect(engine.cache.peek(address(path))!.core.identity).toEqual({ owner, path, createdAtOffset: 1 });
@@ -118,14 +139,23 @@ describe("an idempotency key", () => {
   });
 
   it("twice in one batch with different bodies refuses the batch", async () => {
-    const error = await refusal(engine.append(path, [{ payload: 1, idempotencyKey: "K" }, { payload: 2, idempotencyKey: "K" }]));
+    const error = await refusal(
+      engine.append(path, [
+        { payload: 1, idempotencyKey: "K" },
+        { payload: 2, idempotencyKey: "K" },
+      ]),
+    );
     expect(error.code).toBe("IDEMPOTENCY_CONFLICT");
     expect(await engine.cache.load([address(path)])).toEqual([undefined]);
   });
 
   it("[iterate-16] does not mind the order of keys", async () => {
-    const [first] = await engine.append(path, [{ payload: { a: 1, b: { c: 2, d: [3] } }, metadata: { x: 1, y: 2 }, idempotencyKey: "K" }]);
-    const [again] = await engine.append(path, [{ payload: { b: { d: [3], c: 2 }, a: 1 }, metadata: { y: 2, x: 1 }, idempotencyKey: "K" }]);
+    const [first] = await engine.append(path, [
+      { payload: { a: 1, b: { c: 2, d: [3] } }, metadata: { x: 1, y: 2 }, idempotencyKey: "K" },
+    ]);
+    const [again] = await engine.append(path, [
+      { payload: { b: { d: [3], c: 2 }, a: 1 }, metadata: { y: 2, x: 1 }, idempotencyKey: "K" },
+    ]);
     expect(again).toEqual({ ...first, existing: true });
   });
 
@@ -138,7 +168,9 @@ describe("an idempotency key", () => {
 
   it("belongs to its context alone", async () => {
     await engine.append(path, [{ payload: 1, idempotencyKey: "K" }]);
-    expect(await engine.append(`${path}/other`, [{ payload: 2, idempotencyKey: "K" }])).toMatchObject([{ offset: 2, existing: false }]);
+    expect(await engine.append(`${path}/other`, [{ payload: 2, idempotencyKey: "K" }])).toMatchObject([
+      { offset: 2, existing: false },
+    ]);
   });
 
   it("mixes with new events: they follow each other", async () => {
@@ -154,9 +186,13 @@ describe("an idempotency key", () => {
   it("meeting what the same handler wrote for the same event before answers the stored event", async () => {
     const processor = { slug: "triage", version: "1", whileProcessing: { offset: 4, type: "example.com/asked" } };
     const [first] = await engine.append(path, [{ payload: 1, idempotencyKey: "K", processor }], { writer: code() });
-    expect(await engine.append(path, [{ payload: 2, idempotencyKey: "K", processor }], { writer: code() })).toEqual([{ ...first, existing: true }]);
+    expect(await engine.append(path, [{ payload: 2, idempotencyKey: "K", processor }], { writer: code() })).toEqual([
+      { ...first, existing: true },
+    ]);
     const other = { ...processor, whileProcessing: { offset: 5, type: "example.com/asked" } };
-    expect((await refusal(engine.append(path, [{ payload: 2, idempotencyKey: "K", processor: other }], { writer: code() }))).code).toBe("IDEMPOTENCY_CONFLICT");
+    expect(
+      (await refusal(engine.append(path, [{ payload: 2, idempotencyKey: "K", processor: other }], { writer: code() }))).code,
+    ).toBe("IDEMPOTENCY_CONFLICT");
     expect(engine.writer.counters.emitDivergences).toBe(1);
   });
 });
@@ -165,7 +201,9 @@ describe("a paused context", () => {
   it("[iterate-6] answers a key that is taken and refuses the rest", async () => {
     const [first] = await engine.append(path, [{ payload: 1, idempotencyKey: "K" }]);
     await engine.append(path, [{ type: itx.paused.type, payload: { reason: "quota" } }], { writer: person });
-    expect(await engine.append(path, [{ payload: 1, idempotencyKey: "K", offset: 99 }], { writer: person })).toEqual([{ ...first, existing: true }]);
+    expect(await engine.append(path, [{ payload: 1, idempotencyKey: "K", offset: 99 }], { writer: person })).toEqual([
+      { ...first, existing: true },
+    ]);
     const error = await refusal(engine.append(path, [{}], { writer: person }));
     expect(error).toMatchObject({ code: "STREAM_PAUSED", data: { pausedAtOffset: 3 } });
     await engine.append(path, [{}]);
@@ -177,7 +215,10 @@ describe("a paused context", () => {
 describe("an expected offset", () => {
   it("[iterate-7] that is not the next one refuses the batch", async () => {
     await grow(7);
-    expect(await refusal(engine.append(path, [{ offset: 9 }]))).toMatchObject({ code: "OFFSET_CONFLICT", data: { expected: 9, actual: 8 } });
+    expect(await refusal(engine.append(path, [{ offset: 9 }]))).toMatchObject({
+      code: "OFFSET_CONFLICT",
+      data: { expected: 9, actual: 8 },
+    });
     expect(await refusal(engine.append(path, [{}, { offset: 8 }]))).toMatchObject({ data: { expected: 8, actual: 9 } });
     expect(offsets(await engine.append(path, [{ offset: 8 }, {}, { offset: 10 }]))).toEqual([8, 9, 10]);
   });
@@ -202,19 +243,27 @@ describe("what may be appended", () => {
 
   it("[iterate-8] a body one byte over 8 MiB refuses the batch; the next append takes its offsets", async () => {
     const error = await refusal(engine.append(path, [event({}), event({ payload: sized(appendLimits.eventBytes + 1) })]));
-    expect(error).toMatchObject({ code: "EVENT_TOO_LARGE", data: { bytes: appendLimits.eventBytes + 1, limit: appendLimits.eventBytes } });
+    expect(error).toMatchObject({
+      code: "EVENT_TOO_LARGE",
+      data: { bytes: appendLimits.eventBytes + 1, limit: appendLimits.eventBytes },
+    });
     expect(offsets(await engine.append(path, [{}]))).toEqual([2]);
   });
 
   it("takes a body of exactly 8 MiB, payload and metadata together, alone on its connection", async () => {
     const half = appendLimits.eventBytes / 2;
     expect(offsets(await engine.append(path, [event({ payload: sized(half), metadata: sized(half) })]))).toEqual([2]);
-    expect((await refusal(engine.append(path, [event({ payload: sized(half), metadata: sized(half + 1) })]))).code).toBe("EVENT_TOO_LARGE");
+    expect((await refusal(engine.append(path, [event({ payload: sized(half), metadata: sized(half + 1) })]))).code).toBe(
+      "EVENT_TOO_LARGE",
+    );
   });
 
   it("takes 16 MiB in all and not one byte more", async () => {
     const type = "t";
-    const rest = (total: number) => [event({ type, payload: sized(appendLimits.eventBytes) }), event({ type, payload: sized(total - appendLimits.eventBytes - 2) })];
+    const rest = (total: number) => [
+      event({ type, payload: sized(appendLimits.eventBytes) }),
+      event({ type, payload: sized(total - appendLimits.eventBytes - 2) }),
+    ];
     expect((await refusal(engine.append(path, rest(appendLimits.batchBytes + 1)))).code).toBe("BATCH_TOO_LARGE");
     expect(offsets(await engine.append(path, rest(appendLimits.batchBytes)))).toEqual([2, 3]);
   });
@@ -244,7 +293,7 @@ describe("what may be appended", () => {
     ["a payload that is not UTF-8", [{ payload: Buffer.from([0x22, 0xff, 0x22]) }], "INVALID_JSON"],
     ["a payload nested 129 deep", [{ payload: Buffer.from("[".repeat(129) + "]".repeat(129)) }], "INVALID_JSON"],
   ] as const)("%s", async (_, events, expected) => {
-    const work = engine.append(path, events as readonly EventFields[]);
+    const work = engine.append(path, events);
     if (expected === null) expect(await work).toHaveLength(events.length);
     else {
       expect((await refusal(work)).code).toBe(expected);
@@ -276,9 +325,18 @@ describe("who may append", () => {
   it("[iterate-17] the source is stamped, never taken from the writer", async () => {
     const writer = code({ origin: "/x", principal: "usr_1", cause: { chain: "c", depth: 3 } });
     const forged = { source: { origin: "/forged", platform: true, principal: "root" } };
-    await engine.append(path, [{ payload: forged, metadata: forged, processor: { slug: "p", version: "2", whileProcessing: null } }], { writer });
+    await engine.append(
+      path,
+      [{ payload: forged, metadata: forged, processor: { slug: "p", version: "2", whileProcessing: null } }],
+      { writer },
+    );
     const [, stored] = await readLog(engine.pool, path);
-    expect(stored!.source).toEqual({ origin: "/x", cause: { chain: "c", depth: 3 }, principal: "usr_1", processor: { slug: "p", version: "2" } });
+    expect(stored!.source).toEqual({
+      origin: "/x",
+      cause: { chain: "c", depth: 3 },
+      principal: "usr_1",
+      processor: { slug: "p", version: "2" },
+    });
   });
 
   it("a service that writes for itself writes from the context it writes to", async () => {
@@ -299,11 +357,14 @@ describe("who may append", () => {
     expect(await engine.append(path, [{ type, payload }], { writer: code({ isPlatform: true }) })).toHaveLength(1);
   });
 
-  it.each(["itx/emit:1", "project/created:1", "repo@x", "workspace:y", "secret/z"])("the key %s is not a person's", async (idempotencyKey) => {
-    expect((await refusal(engine.append(path, [{ idempotencyKey }], { writer: person }))).code).toBe("FORBIDDEN");
-    expect(await engine.append(path, [{ idempotencyKey }], { writer: code() })).toHaveLength(1);
-    expect(await engine.append(path, [{ idempotencyKey: `my-${idempotencyKey}` }], { writer: person })).toHaveLength(1);
-  });
+  it.each(["itx/emit:1", "project/created:1", "repo@x", "workspace:y", "secret/z"])(
+    "the key %s is not a person's",
+    async (idempotencyKey) => {
+      expect((await refusal(engine.append(path, [{ idempotencyKey }], { writer: person }))).code).toBe("FORBIDDEN");
+      expect(await engine.append(path, [{ idempotencyKey }], { writer: code() })).toHaveLength(1);
+      expect(await engine.append(path, [{ idempotencyKey: `my-${idempotencyKey}` }], { writer: person })).toHaveLength(1);
+    },
+  );
 
   it("code reaches no other project", async () => {
     const other = "prj_11111111111111111111111111";
@@ -324,7 +385,12 @@ describe("a refused batch", () => {
 
   it("does not hold up the appends it shares a group with", async () => {
     await grow(2);
-    const results = await Promise.allSettled([engine.append(path, [{}]), engine.append(path, [{}, { offset: 99 }]), engine.append(path, [{}, {}]), engine.append(path, [{ payload: 1, idempotencyKey: "a" }])]);
+    const results = await Promise.allSettled([
+      engine.append(path, [{}]),
+      engine.append(path, [{}, { offset: 99 }]),
+      engine.append(path, [{}, {}]),
+      engine.append(path, [{ payload: 1, idempotencyKey: "a" }]),
+    ]);
     expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
     expect(await logOffsets()).toEqual([1, 2, 3, 4, 5, 6]);
   });
@@ -337,7 +403,10 @@ describe("the epoch of a lease", () => {
     await grow(2);
     await engine.append(path, [{}], { writer: under(5) });
     expect(engine.cache.peek(address(path))!.runnerEpoch).toBe(5);
-    expect(await refusal(engine.append(path, [{}], { writer: under(4) }))).toMatchObject({ code: "STALE_EPOCH", data: { epoch: 4, current: 5 } });
+    expect(await refusal(engine.append(path, [{}], { writer: under(4) }))).toMatchObject({
+      code: "STALE_EPOCH",
+      data: { epoch: 4, current: 5 },
+    });
     expect(await engine.append(path, [{}], { writer: under(5) })).toHaveLength(1);
     expect(await engine.append(path, [{}])).toHaveLength(1);
   });
@@ -347,7 +416,9 @@ describe("the epoch of a lease", () => {
     const other = startEngine({ url: database.url });
     await other.append(path, [{}], { writer: under(6) });
     expect(await engine.append(path, [], { writer: under(7) })).toEqual([]);
-    expect(engine.committed.at(-1)!.commits).toMatchObject([{ firstOffset: 4, lastOffset: 3, events: [], head: { lastOffset: 3, runnerEpoch: 7 } }]);
+    expect(engine.committed.at(-1)!.commits).toMatchObject([
+      { firstOffset: 4, lastOffset: 3, events: [], head: { lastOffset: 3, runnerEpoch: 7 } },
+    ]);
     expect((await refusal(other.append(path, [{}], { writer: under(6) }))).code).toBe("STALE_EPOCH");
     expect(offsets(await engine.append(path, [{}], { writer: under(7) }))).toEqual([4]);
     await other.close();
@@ -365,19 +436,29 @@ describe("a chain of reactions", () => {
   const at = (depth: number) => code({ cause: { chain: `chain of ${path}`, depth } });
 
   it("[iterate-84] ends at depth 8: nine events, one loop-limit fact, and reads still answer", async () => {
-    for (let depth = 0; depth <= 8; depth += 1) await engine.append(path, [{ idempotencyKey: `reaction ${depth}`, payload: depth }], { writer: at(depth) });
+    for (let depth = 0; depth <= 8; depth += 1)
+      await engine.append(path, [{ idempotencyKey: `reaction ${depth}`, payload: depth }], { writer: at(depth) });
     for (const depth of [9, 9, 10]) {
-      expect(await refusal(engine.append(path, [{ payload: depth }], { writer: at(depth) }))).toMatchObject({ code: "LOOP_LIMIT", data: { depth, limit: 8 } });
+      expect(await refusal(engine.append(path, [{ payload: depth }], { writer: at(depth) }))).toMatchObject({
+        code: "LOOP_LIMIT",
+        data: { depth, limit: 8 },
+      });
     }
     const log = await readLog(engine.pool, path);
-    expect(log.filter(({ type }) => type === "example.com/happened").map(({ source }) => source.cause.depth)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
-    expect(log.filter(({ type }) => type === itx.loopLimit.type)).toMatchObject([{ key: `itx/loop-limit:chain of ${path}`, source: { platform: true, origin: path } }]);
+    expect(log.filter(({ type }) => type === "example.com/happened").map(({ source }) => source.cause.depth)).toEqual([
+      0, 1, 2, 3, 4, 5, 6, 7, 8,
+    ]);
+    expect(log.filter(({ type }) => type === itx.loopLimit.type)).toMatchObject([
+      { key: `itx/loop-limit:chain of ${path}`, source: { platform: true, origin: path } },
+    ]);
     expect((await engine.cache.refresh([engine.cache.peek(address(path))!.contextId]))[0]!.lastOffset).toBe(log.length);
   });
 
   it("is answered what it wrote before, however deep it is", async () => {
     const [first] = await engine.append(path, [{ payload: 1, idempotencyKey: "K" }], { writer: at(8) });
-    expect(await engine.append(path, [{ payload: 1, idempotencyKey: "K" }], { writer: at(9) })).toEqual([{ ...first, existing: true }]);
+    expect(await engine.append(path, [{ payload: 1, idempotencyKey: "K" }], { writer: at(9) })).toEqual([
+      { ...first, existing: true },
+    ]);
   });
 
   it("[iterate-86] beyond the limit gives birth to nothing", async () => {
@@ -399,13 +480,30 @@ describe("a repeated append", () => {
     await grow(3);
     await engine.append(path, [{ payload: "k", idempotencyKey: "K" }]);
     const fields = { appendId: appendId(ms()) };
-    const events = [{}, { payload: "k", idempotencyKey: "K" }, { payload: "n", idempotencyKey: "N" }, { payload: "n", idempotencyKey: "N" }, {}];
+    const events = [
+      {},
+      { payload: "k", idempotencyKey: "K" },
+      { payload: "n", idempotencyKey: "N" },
+      { payload: "n", idempotencyKey: "N" },
+      {},
+    ];
     const first = await engine.append(path, events, fields);
     expect(offsets(first)).toEqual([5, 4, 6, 6, 7]);
     await engine.append(path, [{}]);
     expect(await engine.append(path, events, fields)).toEqual(first);
     expect(await logOffsets()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
     expect(engine.faults).toEqual([]);
+  });
+
+  it("by the thousand, made an hour ago, costs a few statements and keeps its order", async () => {
+    await grow(2);
+    const old = Date.now() - 3_600_000;
+    const ids = Array.from({ length: 1_000 }, (_, index) => ((count += 1), appendId(old + index)));
+    const send = () => Promise.all(ids.map((appendId, index) => engine.append(path, [{ payload: index }], { appendId })));
+    const first = await send();
+    expect(first.flatMap(offsets)).toEqual(ids.map((_, index) => index + 3));
+    const sent = await statements(async () => expect(await send()).toEqual(first));
+    expect(sent).toEqual({ committed_appends: 1 });
   });
 
   it("under way is answered together with the first", async () => {
@@ -429,7 +527,10 @@ describe("the core state", () => {
     expect(Object.keys(head!.core.subscriptions)).toEqual(["b"]);
     expect(offsets(await other.append(path, [row("c")]))).toEqual([6]);
     await other.close();
-    const { rows } = await engine.pool.query<{ concern: string; as_of: string }>("select concern, as_of from core_state where context_id = $1 order by 1", [contextId]);
+    const { rows } = await engine.pool.query<{ concern: string; as_of: string }>(
+      "select concern, as_of from core_state where context_id = $1 order by 1",
+      [contextId],
+    );
     expect(rows).toEqual([
       { concern: "identity", as_of: "6" },
       { concern: "subscriptions", as_of: "6" },
@@ -438,7 +539,12 @@ describe("the core state", () => {
 
   it("is written with the commit that changes it and not otherwise", async () => {
     await grow(2);
-    const rows = async () => (await engine.pool.query("select concern, as_of::int from core_state where context_id = $1 order by 1", [engine.cache.peek(address(path))!.contextId])).rows;
+    const rows = async () =>
+      (
+        await engine.pool.query("select concern, as_of::int from core_state where context_id = $1 order by 1", [
+          engine.cache.peek(address(path))!.contextId,
+        ])
+      ).rows;
     expect(await rows()).toEqual([{ concern: "identity", as_of: 2 }]);
     await engine.append(path, [{}]);
     expect(await rows()).toEqual([{ concern: "identity", as_of: 2 }]);
@@ -463,7 +569,9 @@ describe("the core state", () => {
     await grow(2);
     await engine.append(path, [{ type: itx.paused.type, payload: { reason: "kept" } }]);
     const { contextId } = engine.cache.peek(address(path))!;
-    await engine.pool.query(`update event set payload = '{"reason":7}' where context_id = $1 and is_control and "offset" = 3`, [contextId]);
+    await engine.pool.query(`update event set payload = '{"reason":7}' where context_id = $1 and is_control and "offset" = 3`, [
+      contextId,
+    ]);
     await engine.pool.query("delete from core_state where context_id = $1", [contextId]);
     const other = startEngine({ url: database.url });
     const [head] = await other.cache.load([address(path)]);
@@ -477,20 +585,34 @@ describe("the core state", () => {
       type: itx.rewriteRuleConfigured.type,
       payload: {
         match: "itx.config",
-        target: ["itx", "builtins", "workers", ["get", { source: { repo: "/repos/config", commit: "c" }, digest: `d${generation}`, generation, modules: [], mainModule: null }]],
+        target: [
+          "itx",
+          "builtins",
+          "workers",
+          [
+            "get",
+            { source: { repo: "/repos/config", commit: "c" }, digest: `d${generation}`, generation, modules: [], mainModule: null },
+          ],
+        ],
       },
     });
     await engine.append(path, [publish(4)]);
     const other = startEngine({ url: database.url });
     await other.append(path, [publish(7)]);
     await other.close();
-    expect(await refusal(engine.append(path, [{}, publish(6)]))).toMatchObject({ code: "OFFSET_CONFLICT", data: { expected: 7, actual: 6 } });
+    expect(await refusal(engine.append(path, [{}, publish(6)]))).toMatchObject({
+      code: "OFFSET_CONFLICT",
+      data: { expected: 7, actual: 6 },
+    });
     await engine.append(path, [publish(7), publish(8)]);
     expect(engine.cache.peek(address(path))!.core.config).toMatchObject({ generation: 8, digest: "d8", commitOid: "c" });
   });
 
   it("takes 1,000 subscriptions of a context and not one more", async () => {
-    const rows = Array.from({ length: 999 }, (_, index) => ({ type: itx.subscriptionConfigured.type, payload: { name: `s${index}`, target: ["itx", "a"] } }));
+    const rows = Array.from({ length: 999 }, (_, index) => ({
+      type: itx.subscriptionConfigured.type,
+      payload: { name: `s${index}`, target: ["itx", "a"] },
+    }));
     await engine.append(path, rows);
     const row = (name: string) => ({ type: itx.subscriptionConfigured.type, payload: { name, target: ["itx", "a"] } });
     await engine.append(path, [row("last")]);
@@ -517,7 +639,10 @@ describe("the cost of an append", () => {
     const lanes = new Set(paths.map((path) => engine.cache.peek(address(path))!.partition % 2));
     const all = [0, 1, 2, 3].flatMap(() => paths);
     expect(await statements(() => Promise.all(all.map((path) => engine.append(path, [{}]))))).toEqual({ commit: lanes.size });
-    const { rows } = await engine.pool.query<{ count: string }>("select count(*) from commit join context using (context_id) where path like $1 and commit_no = 2 and last_offset = 6", [`${path}/%`]);
+    const { rows } = await engine.pool.query<{ count: string }>(
+      "select count(*) from commit join context using (context_id) where path like $1 and commit_no = 2 and last_offset = 6",
+      [`${path}/%`],
+    );
     expect(rows).toEqual([{ count: "25" }]);
   });
 
@@ -532,9 +657,10 @@ it("a service writes with the trace it was called in", async () => {
   const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   await engine.append(path, [{}], { traceparent, writer: service });
   await engine.append(path, [{}], { traceparent: "nonsense", writer: service });
-  const { rows } = await engine.pool.query('select e.traceparent as event, c.traceparent as commit from event e join commit c on c.context_id = e.context_id and e."offset" between c.first_offset and c.last_offset where e.context_id = $1 order by e."offset"', [
-    engine.cache.peek(address(path))!.contextId,
-  ]);
+  const { rows } = await engine.pool.query(
+    'select e.traceparent as event, c.traceparent as commit from event e join commit c on c.context_id = e.context_id and e."offset" between c.first_offset and c.last_offset where e.context_id = $1 order by e."offset"',
+    [engine.cache.peek(address(path))!.contextId],
+  );
   expect(rows).toEqual([
     { event: null, commit: traceparent },
     { event: traceparent, commit: traceparent },

@@ -4,20 +4,18 @@
  */
 import { partitionOf } from "@iterate-platform/service/ids";
 import type { JsonThread } from "../json/worker-thread.js";
-import { appendIdBytes, checkedAppendId, madeAtMs } from "./append-id.js";
-import type { AppendCommand, Appender, AppendReceipt, ContextAddress, SqlSession } from "./contract.js";
+import { checkedAppendId, madeAtMs } from "./append-id.js";
+import type { AppendCommand, Appender, AppendReceipt, ContextAddress, SqlSession, StorableEvent } from "./contract.js";
 import { nameOf, type HeadCache } from "./head-cache.js";
-import { committedAppends, type AppendRow } from "./head.sql.js";
-import type { LogWriter } from "./log-writer.js";
-import { keysOf, lookUpKeys, storedReceipts } from "./look-up.js";
-import { int8Array, uuidArray } from "./pg-array.js";
+import type { AppendToWrite, LogWriter, StoredAppend } from "./log-writer.js";
+import { SentBefore } from "./sent-before.js";
 import { storableEvents } from "./storable.js";
 
 /**
  * An append id made this long ago is looked up before it joins a group: it is a retry, most likely. A younger one that is in the
  * log already makes its statement fail, which is put right, but for everyone in the group.
  */
-const freshMs = 2_000;
+const freshMs = 5_000;
 
 /** Contexts whose shard is remembered. */
 const maxPlaced = 50_000;
@@ -41,6 +39,7 @@ export class LogAppender implements Appender {
   readonly #options: LogAppenderOptions;
   /** Where contexts are, which never changes while the process lives; spares a hash for each append. */
   readonly #shards = new Map<string, LogShard>();
+  readonly #sentBefore = new Map<LogShard, SentBefore>();
   readonly #underWay = new Map<string, Promise<readonly AppendReceipt[]>>();
 
   constructor(options: LogAppenderOptions) {
@@ -56,19 +55,38 @@ export class LogAppender implements Appender {
     const { appendId: given, address, writer, traceparent } = command;
     const events = storableEvents(command, this.#options.json);
     if (command.events.length === 0 && writer.lease === null) return Promise.resolve([]);
-    if (given === null) return this.#shardOf(address).writer.write({ address, appendId: this.#options.newAppendId(), writer, traceparent, events });
+    if (given === null)
+      return this.#shardOf(address).writer.write({ address, appendId: this.#options.newAppendId(), writer, traceparent, events });
     const appendId = checkedAppendId(given);
     const name = `${appendId}${nameOf(address)}`;
     const running = this.#underWay.get(name);
     if (running !== undefined) return running;
     const shard = this.#shardOf(address);
-    const write = (): Promise<readonly AppendReceipt[]> => shard.writer.write({ address, appendId, writer, traceparent, events });
     const isFresh = Math.abs(this.#options.nowMs() - madeAtMs(appendId)) <= freshMs;
-    const answer = isFresh ? write() : this.#answerOf(shard, command, appendId).then((stored) => stored ?? write());
+    const answer = shard.writer.write({
+      address,
+      appendId,
+      writer,
+      traceparent,
+      events: isFresh ? events : this.#unlessStored(shard, command, appendId, events),
+    });
     this.#underWay.set(name, answer);
     const forget = (): void => void this.#underWay.delete(name);
     answer.then(forget, forget);
     return answer;
+  }
+
+  /** The events, unless the append is in the log already: then its receipts. It keeps its place among the others meanwhile. */
+  async #unlessStored(
+    shard: LogShard,
+    { address, events }: AppendCommand,
+    appendId: string,
+    storable: AppendToWrite["events"],
+  ): Promise<readonly StorableEvent[] | StoredAppend> {
+    let before = this.#sentBefore.get(shard);
+    if (before === undefined) this.#sentBefore.set(shard, (before = new SentBefore(shard.cache, shard.session)));
+    const [receipts, complete] = await Promise.all([before.answerOf(address, appendId, { events }), storable]);
+    return receipts === null ? complete : { receipts };
   }
 
   #shardOf(address: ContextAddress): LogShard {
@@ -80,15 +98,5 @@ export class LogAppender implements Appender {
       this.#shards.set(name, shard);
     }
     return shard;
-  }
-
-  /** What an append that is in the log already was answered; `null` when it is not there. */
-  async #answerOf({ cache, session }: LogShard, { address, events }: AppendCommand, appendId: string): Promise<readonly AppendReceipt[] | null> {
-    const [head] = await cache.load([address]);
-    if (head === undefined) return null;
-    const [row] = await session.query<AppendRow>(committedAppends, [int8Array([head.contextId]), uuidArray([appendIdBytes(appendId)])]);
-    if (row === undefined) return null;
-    const keys = await lookUpKeys(session, head.contextId, keysOf([{ events }]));
-    return storedReceipts({ events }, { offset: Number(row[2]), createdAtUs: Number(row[3]) }, keys);
   }
 }

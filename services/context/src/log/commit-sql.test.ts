@@ -30,8 +30,20 @@ const connect = async (): Promise<PoolConnection> => {
 async function commit(on: PoolConnection, ids: readonly number[], no: number, key: string | null = null): Promise<number[]> {
   const same = (value: number): Buffer => int8Array(ids.map(() => value));
   const values = [1, 7, int8Array(ids), same(no), same(no), same(no), same(no), same(0), same(0), null, int8Array(ids), same(no)];
-  const event = [int4Array(ids.map(() => 1)), int2Array(ids.map(() => 1)), boolArray(ids.map(() => false)), uuidArray(ids.map(() => crypto.getRandomValues(Buffer.alloc(16))))];
-  const body = [key === null ? null : textArray(ids.map(() => key)), key === null ? null : byteaArray(ids.map(() => Buffer.alloc(32))), textArray(ids.map(() => "{}")), null, textArray(ids.map(() => "1")), null];
+  const event = [
+    int4Array(ids.map(() => 1)),
+    int2Array(ids.map(() => 1)),
+    boolArray(ids.map(() => false)),
+    uuidArray(ids.map(() => crypto.getRandomValues(Buffer.alloc(16)))),
+  ];
+  const body = [
+    key === null ? null : textArray(ids.map(() => key)),
+    key === null ? null : byteaArray(ids.map(() => Buffer.alloc(32))),
+    textArray(ids.map(() => "{}")),
+    null,
+    textArray(ids.map(() => "1")),
+    null,
+  ];
   const keys = key === null ? [] : [int8Array(ids), textArray(ids.map(() => key))];
   const { text } = commitStatement({ hasKeys: key !== null, hasCore: false, isClaimed: false });
   const { rows } = await on.query<CommitRow>({ text, rowMode: "array" }, [...values, ...event, ...body, ...keys]);
@@ -44,7 +56,11 @@ it("takes its contexts in the order of their ids, whatever order they are sent i
   await holder.query("begin");
   await holder.query({ text: claimNextCommit.text }, [2]);
   const group = commit(first, [3, 2, 1], 2);
-  await eventually(async () => (await probe.query("select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()")).rows.length === 1);
+  await eventually(
+    async () =>
+      (await probe.query("select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()")).rows
+        .length === 1,
+  );
   // It waits for context 2: context 1 is taken already, context 3 is not.
   await probe.query("set statement_timeout = '150ms'");
   await expect(commit(probe, [1], 2)).rejects.toMatchObject({ code: "UNAVAILABLE" });
@@ -58,7 +74,9 @@ it("lands for the contexts that are free and leaves no trace in those that are n
   await commit(one, [11, 12, 13], 1);
   await commit(one, [12], 2);
   expect(await commit(other, [13, 12, 11], 2)).toEqual([11, 13]);
-  const { rows } = await one.query("select context_id::int as id, count(*)::int as events from event where context_id in (11, 12, 13) group by 1 order by 1");
+  const { rows } = await one.query(
+    "select context_id::int as id, count(*)::int as events from event where context_id in (11, 12, 13) group by 1 order by 1",
+  );
   expect(rows).toEqual([11, 12, 13].map((id) => ({ id, events: 2 })));
 });
 

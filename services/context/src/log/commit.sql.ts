@@ -19,7 +19,14 @@ export interface CommitShape {
 }
 
 /** Rows: `[context_id, at_us, null, …]` of a commit that landed, `[context_id, created_at_us, key, offset, digest, source]` of a taken key. */
-export type CommitRow = readonly [contextId: string, atUs: string, key: string | null, offset: string | null, digest: Buffer | null, source: string | null];
+export type CommitRow = readonly [
+  contextId: string,
+  atUs: string,
+  key: string | null,
+  offset: string | null,
+  digest: Buffer | null,
+  source: string | null,
+];
 
 const statements = new Map<string, Statement>();
 
@@ -78,6 +85,8 @@ function commitText({ hasKeys, hasCore, isClaimed }: CommitShape): string {
   join fenced f on f.context_id = e.context_id
 )${hasCore ? core : ""}
 select context_id, ${micros("at")}, null::text, null::bigint, null::bytea, null::text from fenced${
-    hasKeys ? `\nunion all select context_id, ${micros("created_at")}, idempotency_key, "offset", body_digest, source from found` : ""
+    hasKeys
+      ? `\nunion all select context_id, ${micros("created_at")}, idempotency_key, "offset", body_digest, source from found`
+      : ""
   }`;
 }

@@ -18,14 +18,39 @@ const migrationsDir = fileURLToPath(new URL("../../migrations", import.meta.url)
 export const owner = "prj_00000000000000000000000000";
 
 /** A service of the platform that writes for itself. */
-export const service: Writer = { kind: "service", origin: null, cause: { chain: "2030-01-01T00:00:00.000Z with service ~test", depth: 0 }, principal: null, isPlatform: true, owner: null, lease: null };
+export const service: Writer = {
+  kind: "service",
+  origin: null,
+  cause: { chain: "2030-01-01T00:00:00.000Z with service ~test", depth: 0 },
+  principal: null,
+  isPlatform: true,
+  owner: null,
+  lease: null,
+};
 
 /** A person through the edge. */
-export const person: Writer = { kind: "person", origin: "/", cause: { chain: "2030-01-01T00:00:00.000Z with person ~test", depth: 0 }, principal: "usr_test", isPlatform: false, owner: null, lease: null };
+export const person: Writer = {
+  kind: "person",
+  origin: "/",
+  cause: { chain: "2030-01-01T00:00:00.000Z with person ~test", depth: 0 },
+  principal: "usr_test",
+  isPlatform: false,
+  owner: null,
+  lease: null,
+};
 
 /** Project code under a lease. */
 export function code(fields: Partial<Writer> = {}): Writer {
-  return { kind: "code", origin: "/x", cause: { chain: "2030-01-01T00:00:00.000Z with person ~code", depth: 1 }, principal: null, isPlatform: false, owner, lease: null, ...fields };
+  return {
+    kind: "code",
+    origin: "/x",
+    cause: { chain: "2030-01-01T00:00:00.000Z with person ~code", depth: 1 },
+    principal: null,
+    isPlatform: false,
+    owner,
+    lease: null,
+    ...fields,
+  };
 }
 
 export interface EventFields {
@@ -37,7 +62,14 @@ export interface EventFields {
   processor?: AppendEvent["processor"];
 }
 
-export function event({ type = "example.com/happened", payload, metadata, idempotencyKey, offset, processor }: EventFields = {}): AppendEvent {
+export function event({
+  type = "example.com/happened",
+  payload,
+  metadata,
+  idempotencyKey,
+  offset,
+  processor,
+}: EventFields = {}): AppendEvent {
   return {
     type,
     payload: bytesOf(payload),
@@ -63,7 +95,11 @@ export interface TestEngine {
   readonly committed: CommittedBatch[];
   /** Faults reported to operators. */
   readonly faults: unknown[];
-  append(path: string, events: readonly (EventFields | AppendEvent)[], fields?: Partial<AppendCommand>): Promise<readonly AppendReceipt[]>;
+  append(
+    path: string,
+    events: readonly (EventFields | AppendEvent)[],
+    fields?: Partial<AppendCommand>,
+  ): Promise<readonly AppendReceipt[]>;
   close(): Promise<void>;
 }
 
@@ -79,7 +115,14 @@ export interface EngineOptions {
 }
 
 export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "none" }: EngineOptions): TestEngine {
-  const pool = createPool({ url, applicationName: "context-test", max: 6, planCacheMode: "force_generic_plan", pooler, acquireTimeoutMs: 1_000 });
+  const pool = createPool({
+    url,
+    applicationName: "context-test",
+    max: 6,
+    planCacheMode: "force_generic_plan",
+    pooler,
+    acquireTimeoutMs: 1_000,
+  });
   const session = new PooledSession(pool);
   const cache = new HeadCache({ maxContexts, session });
   const failpoints = new Failpoints();
@@ -106,7 +149,14 @@ export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "non
     committed,
     faults,
     append: (path, events, fields = {}) =>
-      appender.append({ address: address(path), appendId: uuidv7(), events: events.map((fields) => ("expectedOffset" in fields ? fields : event(fields))), writer: service, traceparent: null, ...fields }),
+      appender.append({
+        address: address(path),
+        appendId: uuidv7(),
+        events: events.map((fields) => ("expectedOffset" in fields ? fields : event(fields))),
+        writer: service,
+        traceparent: null,
+        ...fields,
+      }),
     close: async () => {
       await writer.settled();
       writer.close();
@@ -138,5 +188,12 @@ export async function readLog(pool: Pool, path: string): Promise<LoggedEvent[]> 
     },
     [owner, path],
   );
-  return rows.map(([offset, type, source, key, payload, metadata]) => ({ offset: Number(offset), type, source: JSON.parse(source) as LoggedEvent["source"], key, payload, metadata }));
+  return rows.map(([offset, type, source, key, payload, metadata]) => ({
+    offset: Number(offset),
+    type,
+    source: JSON.parse(source) as LoggedEvent["source"],
+    key,
+    payload,
+    metadata,
+  }));
 }

@@ -16,7 +16,15 @@ import { commitStatement, type CommitRow } from "./commit.sql.js";
 import type { CommitObserver, ContextHead } from "./contract.js";
 import { commitTraceparent, commitValues, type CommitToWrite } from "./group-rows.js";
 import { nameOf, type HeadCache } from "./head-cache.js";
-import { claimNextCommit, committedAppends, makeContexts, shardGeneration, type AppendRow, type BornRow, type LastCommitRow } from "./head.sql.js";
+import {
+  claimNextCommit,
+  committedAppends,
+  makeContexts,
+  shardGeneration,
+  type AppendRow,
+  type BornRow,
+  type LastCommitRow,
+} from "./head.sql.js";
 import { keysOf, lookUpKeys, storedReceipts } from "./look-up.js";
 import { int2Array, int8Array, textArray, uuidArray } from "./pg-array.js";
 import { planCommit, type Plan, type PlannedCommit } from "./plan.js";
@@ -73,7 +81,17 @@ export interface CommitCounters {
 }
 
 export function newCounters(): CommitCounters {
-  return { groups: 0, appends: 0, events: 0, lostFences: 0, claims: 0, takenKeys: 0, failures: 0, foundByAppendId: 0, emitDivergences: 0 };
+  return {
+    groups: 0,
+    appends: 0,
+    events: 0,
+    lostFences: 0,
+    claims: 0,
+    takenKeys: 0,
+    failures: 0,
+    foundByAppendId: 0,
+    emitDivergences: 0,
+  };
 }
 
 type Decided = Extract<Plan, { kind: "decided" }>;
@@ -112,7 +130,12 @@ export class GroupCommitter {
   /** What queued behind a database that was away is given back at once, not tried one group after the other. */
   #refuseLate(batches: readonly ContextBatch[]): void {
     const late = this.#options.nowMs() - maxWaitMs;
-    for (const batch of batches) this.#giveBack(batch, ({ waitsSinceMs, failures }) => failures === 0 && waitsSinceMs < late, "it waited too long for its turn");
+    for (const batch of batches)
+      this.#giveBack(
+        batch,
+        ({ waitsSinceMs, failures }) => failures === 0 && waitsSinceMs < late,
+        "it waited too long for its turn",
+      );
   }
 
   #plan(batches: readonly ContextBatch[]): { decisions: Decision[]; unconfirmed: ContextBatch[] } {
@@ -125,7 +148,13 @@ export class GroupCommitter {
         continue;
       }
       const head = this.#headOf(batch);
-      const plan = planCommit({ head, appends, known: context.known, isConfirmed: context.isConfirmed, generation: this.#options.shard.generation });
+      const plan = planCommit({
+        head,
+        appends,
+        known: context.known,
+        isConfirmed: context.isConfirmed,
+        generation: this.#options.shard.generation,
+      });
       if (plan.kind === "confirm") unconfirmed.push(batch);
       else if (plan.commit === null) this.#settle(batch, plan, 0);
       else decisions.push({ batch, head, plan, commit: plan.commit });
@@ -163,7 +192,8 @@ export class GroupCommitter {
     for (const { commit } of decisions) for (const { event } of commit.rows) if (!types.has(event.type)) missing.add(event.type);
     if (missing.size === 0) return;
     // Making room lets all go, those of this group among them.
-    if (types.makeRoom(missing.size)) for (const { commit } of decisions) for (const { event } of commit.rows) missing.add(event.type);
+    if (types.makeRoom(missing.size))
+      for (const { commit } of decisions) for (const { event } of commit.rows) missing.add(event.type);
     await types.learn([...missing], this.#session);
   }
 
@@ -174,11 +204,18 @@ export class GroupCommitter {
       textArray(heads.map(({ address }) => address.path)),
       int2Array(heads.map(({ partition }) => partition)),
     ]);
-    const made = new Map(rows.map(([owner, path, id, createdAtUs]) => [nameOf({ owner, path }), { contextId: Number(id), createdAtUs: Number(createdAtUs) }]));
+    const made = new Map(
+      rows.map(([owner, path, id, createdAtUs]) => [
+        nameOf({ owner, path }),
+        { contextId: Number(id), createdAtUs: Number(createdAtUs) },
+      ]),
+    );
     const others = heads.filter(({ address }) => !made.has(nameOf(address))).map(({ address }) => address);
     const loaded = others.length === 0 ? [] : await this.#options.cache.loadForAppend(others, this.#session);
     return new Map([
-      ...heads.filter(({ address }) => made.has(nameOf(address))).map((head) => [nameOf(head.address), { ...head, ...made.get(nameOf(head.address))! }] as const),
+      ...heads
+        .filter(({ address }) => made.has(nameOf(address)))
+        .map((head) => [nameOf(head.address), { ...head, ...made.get(nameOf(head.address))! }] as const),
       ...loaded.map((head) => [nameOf(head.address), head] as const),
     ]);
   }
@@ -187,7 +224,10 @@ export class GroupCommitter {
   async #commit(decisions: readonly Decision[]): Promise<Decision[]> {
     if (decisions.length === 0) return [];
     const { atUs, landed, taken } = await this.#send(decisions, false);
-    this.#land(decisions.filter(({ head }) => landed.has(head.contextId)), atUs);
+    this.#land(
+      decisions.filter(({ head }) => landed.has(head.contextId)),
+      atUs,
+    );
     const lost: Decision[] = [];
     for (const decision of decisions) {
       const { contextId } = decision.head;
@@ -200,9 +240,16 @@ export class GroupCommitter {
     return lost;
   }
 
-  async #send(decisions: readonly Decision[], isClaimed: boolean): Promise<{ atUs: number; landed: Set<number>; taken: Map<number, CommitRow[]> }> {
+  async #send(
+    decisions: readonly Decision[],
+    isClaimed: boolean,
+  ): Promise<{ atUs: number; landed: Set<number>; taken: Map<number, CommitRow[]> }> {
     const { cache, types, shard, writer, counters, failpoint } = this.#options;
-    const commits: CommitToWrite[] = decisions.map(({ head, commit }) => ({ head, commit, storedCore: cache.storedCoreOf(head.contextId) }));
+    const commits: CommitToWrite[] = decisions.map(({ head, commit }) => ({
+      head,
+      commit,
+      storedCore: cache.storedCoreOf(head.contextId),
+    }));
     const { shape, values } = commitValues(commits, shard.generation, writer, (type) => types.of(type), isClaimed);
     await failpoint("append.before-commit");
     const rows = await this.#session.query<CommitRow>(commitStatement(shape), values);
@@ -228,14 +275,30 @@ export class GroupCommitter {
     const { cache, shard, counters, onCommit, onFault } = this.#options;
     const commits = decisions.map(({ batch, head, commit }) => {
       const { commitNo, firstOffset, lastOffset, reservedThrough, lastControl, runnerEpoch, core } = commit;
-      const moved: ContextHead = { ...head, commitNo, lastOffset, reservedThrough, lastControl, runnerEpoch, generation: shard.generation, core };
+      const moved: ContextHead = {
+        ...head,
+        commitNo,
+        lastOffset,
+        reservedThrough,
+        lastControl,
+        runnerEpoch,
+        generation: shard.generation,
+        core,
+      };
       const storedCore = lastControl === commitNo ? core : cache.storedCoreOf(head.contextId);
       cache.committed(moved, storedCore);
       batch.context.head = moved;
       batch.context.forgetLookups();
       counters.appends += batch.appends.length;
       counters.events += commit.rows.length;
-      return { head: moved, commitNo, firstOffset, lastOffset, events: commit.rows.map(({ event }) => event), traceparent: commitTraceparent(commit) };
+      return {
+        head: moved,
+        commitNo,
+        firstOffset,
+        lastOffset,
+        events: commit.rows.map(({ event }) => event),
+        traceparent: commitTraceparent(commit),
+      };
     });
     try {
       onCommit({ atUs, commits });
@@ -250,7 +313,8 @@ export class GroupCommitter {
     context.forgetLookups();
     for (const [index, outcome] of plan.outcomes.entries()) {
       const append = appends[index]!;
-      if (outcome.kind === "accepted") append.resolve(outcome.receipts.map((receipt) => ({ ...receipt, createdAtUs: receipt.createdAtUs ?? atUs })));
+      if (outcome.kind === "accepted")
+        append.resolve(outcome.receipts.map((receipt) => ({ ...receipt, createdAtUs: receipt.createdAtUs ?? atUs })));
       else append.reject(this.#asCoded(outcome.error));
     }
     appends.length = 0;
@@ -295,13 +359,23 @@ export class GroupCommitter {
   async #reload(items: readonly { batch: ContextBatch; contextId: number }[]): Promise<void> {
     const { cache, shard } = this.#options;
     const known = items.filter(({ contextId }) => contextId >= 0);
-    const heads = new Map((await cache.refresh(known.map(({ contextId }) => contextId), this.#session)).map((head) => [head.contextId, head]));
+    const heads = new Map(
+      (
+        await cache.refresh(
+          known.map(({ contextId }) => contextId),
+          this.#session,
+        )
+      ).map((head) => [head.contextId, head]),
+    );
     for (const { batch, contextId } of known) {
       batch.context.reloaded(heads.get(contextId) ?? batch.context.head!, shard.generation);
     }
     const unnamed = items.filter(({ contextId }) => contextId < 0).map(({ batch }) => batch.context);
     if (unnamed.length === 0) return;
-    const loaded = await cache.loadForAppend(unnamed.map(({ address }) => address), this.#session);
+    const loaded = await cache.loadForAppend(
+      unnamed.map(({ address }) => address),
+      this.#session,
+    );
     for (const [index, context] of unnamed.entries()) {
       context.reloaded(loaded[index]!, shard.generation);
     }
@@ -309,11 +383,21 @@ export class GroupCommitter {
 
   /** Answers the appends that are in the log already, sent before by this process or through another; says how many. */
   async #answerCommitted(batches: readonly ContextBatch[]): Promise<number> {
-    const asked = batches.flatMap((batch) => batch.appends.map((append) => ({ batch, append, contextId: batch.context.head!.contextId }))).filter(({ contextId }) => contextId >= 0);
+    const asked = batches
+      .flatMap((batch) => batch.appends.map((append) => ({ batch, append, contextId: batch.context.head!.contextId })))
+      .filter(({ contextId }) => contextId >= 0);
     if (asked.length === 0) return 0;
-    const rows = await this.#session.query<AppendRow>(committedAppends, [int8Array(asked.map(({ contextId }) => contextId)), uuidArray(asked.map(({ append }) => append.idBytes))]);
+    const rows = await this.#session.query<AppendRow>(committedAppends, [
+      int8Array(asked.map(({ contextId }) => contextId)),
+      uuidArray(asked.map(({ append }) => append.idBytes)),
+    ]);
     if (rows.length === 0) return 0;
-    const found = new Map(rows.map(([contextId, appendId, offset, createdAtUs]) => [`${contextId} ${appendId}`, { offset: Number(offset), createdAtUs: Number(createdAtUs) }]));
+    const found = new Map(
+      rows.map(([contextId, appendId, offset, createdAtUs]) => [
+        `${contextId} ${appendId}`,
+        { offset: Number(offset), createdAtUs: Number(createdAtUs) },
+      ]),
+    );
     for (const { batch, append, contextId } of asked) {
       const first = found.get(`${contextId} ${append.appendId}`);
       if (first === undefined) continue;
@@ -346,7 +430,8 @@ export class GroupCommitter {
     await this.#session.transaction(async () => {
       const { contextId } = batch.context.head!;
       let before: LastCommitRow | undefined;
-      for (let attempt = 1; before === undefined && attempt <= claimTries; attempt += 1) [before] = await this.#session.query<LastCommitRow>(claimNextCommit, [contextId]);
+      for (let attempt = 1; before === undefined && attempt <= claimTries; attempt += 1)
+        [before] = await this.#session.query<LastCommitRow>(claimNextCommit, [contextId]);
       if (before === undefined) return false;
       counters.claims += 1;
       await cache.moveTo([before], this.#session);
@@ -365,7 +450,11 @@ export class GroupCommitter {
       outcome = { plan, decision, atUs };
       return true;
     });
-    const { plan, decision, atUs } = (outcome as { plan: Decided; decision: Decision | null; atUs: number } | null) ?? { plan: null, decision: null, atUs: 0 };
+    const { plan, decision, atUs } = (outcome as { plan: Decided; decision: Decision | null; atUs: number } | null) ?? {
+      plan: null,
+      decision: null,
+      atUs: 0,
+    };
     if (decision !== null) this.#land([decision], atUs);
     else if (plan !== null) this.#settle(batch, plan, 0);
   }
@@ -403,7 +492,13 @@ export class GroupCommitter {
   #retry(batch: ContextBatch, error: unknown, isAway: boolean, isCleared: boolean): void {
     const late = this.#options.nowMs() - maxWaitMs;
     for (const append of batch.appends) append.failures += 1;
-    if (isAway) this.#giveBack(batch, ({ failures, waitsSinceMs }) => failures >= maxFailures || waitsSinceMs < late, "the database is away", error);
+    if (isAway)
+      this.#giveBack(
+        batch,
+        ({ failures, waitsSinceMs }) => failures >= maxFailures || waitsSinceMs < late,
+        "the database is away",
+        error,
+      );
     else if (!isCleared) {
       for (const append of batch.appends.filter(({ isAlone }) => isAlone)) {
         append.reject(new CodedError("INTERNAL", "the append could not be stored", { cause: error }));
@@ -416,7 +511,12 @@ export class GroupCommitter {
 
   #giveBack(batch: ContextBatch, isOver: (append: PendingAppend) => boolean, reason: string, cause?: unknown): void {
     for (const append of batch.appends.filter(isOver)) {
-      append.reject(new CodedError("UNAVAILABLE", `the append is not known to be committed: ${reason}; repeat it with the same append_id`, { retryAfterMs: 250, cause }));
+      append.reject(
+        new CodedError("UNAVAILABLE", `the append is not known to be committed: ${reason}; repeat it with the same append_id`, {
+          retryAfterMs: 250,
+          cause,
+        }),
+      );
       batch.appends.splice(batch.appends.indexOf(append), 1);
     }
   }

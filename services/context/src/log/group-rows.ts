@@ -20,9 +20,17 @@ export interface CommitValues {
   readonly values: unknown[];
 }
 
-export function commitValues(commits: readonly CommitToWrite[], generation: number, writer: number, typeNumber: (type: string) => number, isClaimed: boolean): CommitValues {
+export function commitValues(
+  commits: readonly CommitToWrite[],
+  generation: number,
+  writer: number,
+  typeNumber: (type: string) => number,
+  isClaimed: boolean,
+): CommitValues {
   const planned = commits.map(({ commit }) => commit);
-  const rows = commits.flatMap(({ head, commit }) => commit.rows.map((row, index) => ({ contextId: head.contextId, offset: commit.firstOffset + index, ...row })));
+  const rows = commits.flatMap(({ head, commit }) =>
+    commit.rows.map((row, index) => ({ contextId: head.contextId, offset: commit.firstOffset + index, ...row })),
+  );
   const values: unknown[] = [
     generation,
     writer,
@@ -40,12 +48,27 @@ export function commitValues(commits: readonly CommitToWrite[], generation: numb
     int2Array(rows.map(({ event }) => event.formatVersion)),
     boolArray(rows.map(({ event }) => event.control !== undefined)),
     uuidArray(rows.map(({ appendId }) => (appendId === null ? null : appendIdBytes(appendId)))),
-    sparse(rows.map(({ event }) => event.idempotencyKey), textArray),
-    sparse(rows.map(({ event }) => event.bodyDigest), byteaArray),
+    sparse(
+      rows.map(({ event }) => event.idempotencyKey),
+      textArray,
+    ),
+    sparse(
+      rows.map(({ event }) => event.bodyDigest),
+      byteaArray,
+    ),
     textArray(rows.map(({ event }) => event.source)),
-    sparse(rows.map(({ event }) => event.traceparent), textArray),
-    sparse(rows.map(({ event }) => event.payload), textArray),
-    sparse(rows.map(({ event }) => event.metadata), textArray),
+    sparse(
+      rows.map(({ event }) => event.traceparent),
+      textArray,
+    ),
+    sparse(
+      rows.map(({ event }) => event.payload),
+      textArray,
+    ),
+    sparse(
+      rows.map(({ event }) => event.metadata),
+      textArray,
+    ),
   ];
   const hasKeys = addKeys(values, commits);
   const hasCore = addCore(values, commits);

@@ -33,7 +33,11 @@ it("follows another process by one statement, and by one more when control event
 });
 
 it("folds more control events than fit one page", async () => {
-  for (let n = 0; n < 3; n += 1) await writer.append("/pages", Array.from({ length: 900 }, (_, index) => row(`s${index % 50}`)));
+  for (let n = 0; n < 3; n += 1)
+    await writer.append(
+      "/pages",
+      Array.from({ length: 900 }, (_, index) => row(`s${index % 50}`)),
+    );
   const { contextId } = writer.cache.peek(address("/pages"))!;
   await writer.pool.query("delete from core_state where context_id = $1", [contextId]);
   statementCounts.clear();

@@ -126,19 +126,28 @@ export class HeadCache implements ContextCache {
     this.#byId.clear();
   }
 
-  async #loadMissing(addresses: readonly ContextAddress[], session: SqlSession = this.#options.session): Promise<Map<string, ContextHead>> {
+  async #loadMissing(
+    addresses: readonly ContextAddress[],
+    session: SqlSession = this.#options.session,
+  ): Promise<Map<string, ContextHead>> {
     const rows = await session.query<LoadedRow>(loadHeads, [
       textArray(addresses.map(({ owner }) => owner)),
       textArray(addresses.map(({ path }) => path)),
       coreVersion,
     ]);
-    const heads = await this.#take(rows.map((row) => ({ address: addresses[Number(row[0]) - 1]!, row })), session);
+    const heads = await this.#take(
+      rows.map((row) => ({ address: addresses[Number(row[0]) - 1]!, row })),
+      session,
+    );
     return new Map(heads.map((head) => [nameOf(head.address), head]));
   }
 
   async #loadById(contextIds: readonly number[], session: SqlSession): Promise<ContextHead[]> {
     const rows = await session.query<LoadedByIdRow>(loadHeadsById, [int8Array(contextIds), coreVersion]);
-    return await this.#take(rows.map(([owner, path, ...row]) => ({ address: { owner, path }, row })), session);
+    return await this.#take(
+      rows.map(([owner, path, ...row]) => ({ address: { owner, path }, row })),
+      session,
+    );
   }
 
   /** Heads of loaded rows, folded; those that are born are held from now on. */
@@ -147,7 +156,19 @@ export class HeadCache implements ContextCache {
     const stored = new Map<number, CoreState>();
     const toFold: Unfolded[] = [];
     for (const { address, row } of loaded) {
-      const [, id, createdAtUs, commitNo, lastOffset, reservedThrough, lastControl, runnerEpoch, generation, controlThrough, coreRows] = row;
+      const [
+        ,
+        id,
+        createdAtUs,
+        commitNo,
+        lastOffset,
+        reservedThrough,
+        lastControl,
+        runnerEpoch,
+        generation,
+        controlThrough,
+        coreRows,
+      ] = row;
       const base = { ...unborn(address), contextId: Number(id), createdAtUs: Number(createdAtUs) };
       if (commitNo === null) {
         heads.push(base);
@@ -156,7 +177,11 @@ export class HeadCache implements ContextCache {
       const { core, asOf } = coreFromRows(concernRows(coreRows));
       const last = headColumns([commitNo, lastOffset, reservedThrough, lastControl, runnerEpoch, generation]);
       stored.set(base.contextId, core);
-      toFold.push({ head: { ...base, ...last, core }, after: asOf, through: controlThrough === null ? last.lastOffset : Number(controlThrough) });
+      toFold.push({
+        head: { ...base, ...last, core },
+        after: asOf,
+        through: controlThrough === null ? last.lastOffset : Number(controlThrough),
+      });
     }
     await this.#foldForward(toFold, session, (head) => {
       this.#advance(head, stored.get(head.contextId)!);

@@ -8,7 +8,14 @@ const lastCommit = `lateral (
   from commit where context_id = c.context_id order by commit_no desc limit 1
 ) k`;
 
-export type HeadColumns = readonly [commitNo: string, lastOffset: string, reservedThrough: string, lastControl: string, runnerEpoch: string, generation: number];
+export type HeadColumns = readonly [
+  commitNo: string,
+  lastOffset: string,
+  reservedThrough: string,
+  lastControl: string,
+  runnerEpoch: string,
+  generation: number,
+];
 
 /**
  * A context that has a row, with its last commit or nulls. `controlThrough`: last offset of the commit `lastControl`, `null` when that

@@ -34,13 +34,18 @@ export interface LogWriterOptions {
   readonly onFault: (error: unknown) => void;
 }
 
-/** An append whose events may still be under examination. */
+/** An append that turned out to be in the log. */
+export interface StoredAppend {
+  readonly receipts: readonly AppendReceipt[];
+}
+
+/** An append whose events may still be under examination, or which may still turn out to be stored. */
 export interface AppendToWrite {
   readonly address: ContextAddress;
   readonly appendId: string;
   readonly writer: Writer;
   readonly traceparent: string | null;
-  readonly events: readonly StorableEvent[] | Promise<readonly StorableEvent[]>;
+  readonly events: readonly StorableEvent[] | Promise<readonly StorableEvent[] | StoredAppend>;
 }
 
 interface Lane {
@@ -88,7 +93,9 @@ export class LogWriter {
    */
   write({ address, appendId, writer, traceparent, events }: AppendToWrite): Promise<readonly AppendReceipt[]> {
     if (this.#waitingAppends >= queueLimits.waitingAppends || this.#waitingBytes >= queueLimits.waitingBytes) {
-      throw new CodedError("OVERLOADED", `${this.#waitingAppends} appends of ${this.#waitingBytes} bytes wait already`, { retryAfterMs: 250 });
+      throw new CodedError("OVERLOADED", `${this.#waitingAppends} appends of ${this.#waitingBytes} bytes wait already`, {
+        retryAfterMs: 250,
+      });
     }
     return new Promise((resolve, reject) => {
       const append = new PendingAppend({
@@ -103,7 +110,7 @@ export class LogWriter {
           },
           reject: (error, append) => {
             this.#left(append);
-            reject(error as Error);
+            reject(error);
           },
         },
       });
@@ -112,12 +119,11 @@ export class LogWriter {
       context.push(append);
       if (!(events instanceof Promise)) return this.#complete(context, append, events);
       events.then(
-        (events) => this.#complete(context, append, events),
-        (error: unknown) => {
-          context.remove(append);
-          append.reject(error);
-          this.#offer(context);
+        (events) => {
+          if ("receipts" in events) this.#leave(context, append, () => append.resolve(events.receipts));
+          else this.#complete(context, append, events);
         },
+        (error: unknown) => this.#leave(context, append, () => append.reject(error)),
       );
     });
   }
@@ -136,6 +142,13 @@ export class LogWriter {
     if (append.isSettled) return;
     append.complete(events);
     this.#waitingBytes += append.bytes;
+    this.#offer(context);
+  }
+
+  /** Takes an append out that will not be written; what waited behind it goes on. */
+  #leave(context: ContextQueue, append: PendingAppend, answer: () => void): void {
+    context.remove(append);
+    answer();
     this.#offer(context);
   }
 
@@ -194,7 +207,8 @@ export class LogWriter {
     } catch (error) {
       // It does not throw; if it did, the lane must go on and nobody must wait for ever.
       this.#options.onFault(error);
-      for (const { appends } of group) for (const append of appends) append.reject(codedError("INTERNAL", "the append failed; repeat it with the same append_id"));
+      for (const { appends } of group)
+        for (const append of appends) append.reject(codedError("INTERNAL", "the append failed; repeat it with the same append_id"));
     }
     for (const { context } of group) {
       context.state = "resting";
@@ -233,7 +247,10 @@ export class LogWriter {
         this.#shard.generation = row![0];
       }
       const { generation } = this.#shard;
-      const heads = await this.#options.cache.loadForAppend(contexts.map(({ address }) => address), this.#session);
+      const heads = await this.#options.cache.loadForAppend(
+        contexts.map(({ address }) => address),
+        this.#session,
+      );
       for (const [index, context] of contexts.entries()) {
         context.reloaded(heads[index]!, generation);
         context.state = "resting";
@@ -247,4 +264,3 @@ export class LogWriter {
     }
   }
 }
-

@@ -4,7 +4,8 @@ import { takenKeys, type KeyRow } from "./head.sql.js";
 import { int8Array, textArray } from "./pg-array.js";
 import type { StoredKey } from "./plan.js";
 
-interface Keyed {
+/** As much of an append as a look-up needs. */
+export interface Keyed {
   readonly events: readonly { readonly idempotencyKey: string | null }[];
 }
 
@@ -16,10 +17,17 @@ export function keysOf(appends: readonly Keyed[]): string[] {
 }
 
 /** Every one of `keys` with the event that has it in the context, or `null`. */
-export async function lookUpKeys(session: SqlSession, contextId: number, keys: readonly string[]): Promise<Map<string, StoredKey | null>> {
+export async function lookUpKeys(
+  session: SqlSession,
+  contextId: number,
+  keys: readonly string[],
+): Promise<Map<string, StoredKey | null>> {
   const known = new Map<string, StoredKey | null>(keys.map((key) => [key, null]));
   if (keys.length === 0 || contextId < 0) return known;
-  for (const [, key, offset, createdAtUs, digest, source] of await session.query<KeyRow>(takenKeys, [int8Array(keys.map(() => contextId)), textArray(keys)])) {
+  for (const [, key, offset, createdAtUs, digest, source] of await session.query<KeyRow>(takenKeys, [
+    int8Array(keys.map(() => contextId)),
+    textArray(keys),
+  ])) {
     known.set(key, { offset: Number(offset), createdAtUs: Number(createdAtUs), digest, source });
   }
   return known;
@@ -34,7 +42,8 @@ export function storedReceipts(
   let next = first.offset;
   return append.events.map(({ idempotencyKey }) => {
     const stored = idempotencyKey === null ? null : (keys.get(idempotencyKey) ?? null);
-    if (stored !== null && stored.offset !== next) return { offset: stored.offset, createdAtUs: stored.createdAtUs, existing: true };
+    if (stored !== null && stored.offset !== next)
+      return { offset: stored.offset, createdAtUs: stored.createdAtUs, existing: true };
     next += 1;
     return { offset: next - 1, createdAtUs: first.createdAtUs, existing: false };
   });

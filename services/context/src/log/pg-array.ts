@@ -89,7 +89,8 @@ export function uuidArray(values: readonly (Uint8Array | null)[]): Buffer {
 
 function variableArray(elementType: number, values: readonly (string | Uint8Array | null)[]): Buffer {
   let bodyBytes = 0;
-  for (const value of values) bodyBytes += 4 + (value === null ? 0 : typeof value === "string" ? Buffer.byteLength(value) : value.length);
+  for (const value of values)
+    bodyBytes += 4 + (value === null ? 0 : typeof value === "string" ? Buffer.byteLength(value) : value.length);
   const buffer = header(elementType, values.length, bodyBytes);
   let at = headerBytes;
   for (const value of values) {
@@ -111,6 +112,9 @@ function variableArray(elementType: number, values: readonly (string | Uint8Arra
 }
 
 /** `null` when no value is set: a column of nulls costs nothing, since `unnest` pads what is missing. */
-export function sparse<Value>(values: readonly (Value | null)[], encode: (values: readonly (Value | null)[]) => Buffer): Buffer | null {
+export function sparse<Value>(
+  values: readonly (Value | null)[],
+  encode: (values: readonly (Value | null)[]) => Buffer,
+): Buffer | null {
   return values.every((value) => value === null) ? null : encode(values);
 }

@@ -21,8 +21,19 @@ beforeAll(async () => {
 });
 afterAll(() => pool.end());
 
-const shapes = [false, true].flatMap((hasKeys) => [false, true].flatMap((hasCore) => [false, true].map((isClaimed) => ({ hasKeys, hasCore, isClaimed }))));
-const ofOne = [head.loadHeads, head.loadHeadsById, head.lastCommits, head.controlEvents, head.takenKeys, head.committedAppends, head.claimNextCommit, ...shapes.map(commitStatement)];
+const shapes = [false, true].flatMap((hasKeys) =>
+  [false, true].flatMap((hasCore) => [false, true].map((isClaimed) => ({ hasKeys, hasCore, isClaimed }))),
+);
+const ofOne = [
+  head.loadHeads,
+  head.loadHeadsById,
+  head.lastCommits,
+  head.controlEvents,
+  head.takenKeys,
+  head.committedAppends,
+  head.claimNextCommit,
+  ...shapes.map(commitStatement),
+];
 
 describe.each(ofOne.map((statement) => [statement.name, statement] as const))("the plan of %s", (_, statement) => {
   it("reads the log by indexes, even as it is made when the tables are small", async () => {
@@ -32,10 +43,15 @@ describe.each(ofOne.map((statement) => [statement.name, statement] as const))("t
 
   it("looks into one partition of each table for one context", async () => {
     await pool.query("begin");
-    const rows = await explain(`explain (analyze, costs off, timing off, summary off) ${statement.text}`, valuesFor(statement.name, contextId));
+    const rows = await explain(
+      `explain (analyze, costs off, timing off, summary off) ${statement.text}`,
+      valuesFor(statement.name, contextId),
+    );
     await pool.query("rollback");
     for (const table of ["event", "commit"]) {
-      const scanned = [...rows.matchAll(new RegExp(`Scan (?:Backward )?using \\S+ on ${table}_(\\d+) .*\\(actual`, "g"))].map(([, partition]) => partition);
+      const scanned = [...rows.matchAll(new RegExp(`Scan (?:Backward )?using \\S+ on ${table}_(\\d+) .*\\(actual`, "g"))].map(
+        ([, partition]) => partition,
+      );
       expect(new Set(scanned).size, rows).toBeLessThanOrEqual(1);
     }
   });
@@ -64,8 +80,32 @@ function valuesFor(name: string, id: number): unknown[] {
     case "claim_next_commit":
       return [id];
     default: {
-      const commit = [1, 7, ids, int8Array([2]), int8Array([4]), int8Array([4]), int8Array([4]), int8Array([1]), int8Array([0]), null];
-      const event = [ids, int8Array([4]), int4Array([1]), int2Array([1]), boolArray([false]), uuidArray([Buffer.alloc(16, 2)]), textArray(["new"]), byteaArray([Buffer.alloc(32)]), textArray(["{}"]), null, textArray(["1"]), null];
+      const commit = [
+        1,
+        7,
+        ids,
+        int8Array([2]),
+        int8Array([4]),
+        int8Array([4]),
+        int8Array([4]),
+        int8Array([1]),
+        int8Array([0]),
+        null,
+      ];
+      const event = [
+        ids,
+        int8Array([4]),
+        int4Array([1]),
+        int2Array([1]),
+        boolArray([false]),
+        uuidArray([Buffer.alloc(16, 2)]),
+        textArray(["new"]),
+        byteaArray([Buffer.alloc(32)]),
+        textArray(["{}"]),
+        null,
+        textArray(["1"]),
+        null,
+      ];
       const keys = name.includes("_keys") ? [ids, textArray(["new"])] : [];
       const core = name.includes("_core") ? [1, ids, textArray(["identity"]), int8Array([4]), textArray(["{}"])] : [];
       return [...commit, ...event, ...keys, ...core];

@@ -61,7 +61,9 @@ export interface PlannedReceipt {
   readonly existing: boolean;
 }
 
-export type Outcome = { readonly kind: "accepted"; readonly receipts: readonly PlannedReceipt[] } | { readonly kind: "refused"; readonly error: CodedError };
+export type Outcome =
+  | { readonly kind: "accepted"; readonly receipts: readonly PlannedReceipt[] }
+  | { readonly kind: "refused"; readonly error: CodedError };
 
 export interface PlannedCommit {
   readonly commitNo: number;
@@ -95,7 +97,7 @@ export function planCommit(input: PlanInput): Plan {
 }
 
 /** Says that an append cannot be judged from what is known. */
-class Unconfirmed {}
+class Unconfirmed extends Error {}
 
 class Planner {
   readonly #input: PlanInput;
@@ -161,7 +163,11 @@ class Planner {
   #raiseEpoch({ lease }: Writer): void {
     if (lease === null || lease.partition !== this.#input.head.partition) return;
     if (lease.epoch < this.#epoch) {
-      throw codedError("STALE_EPOCH", `epoch ${lease.epoch} of partition ${lease.partition} has been followed by epoch ${this.#epoch}`, { epoch: lease.epoch, current: this.#epoch });
+      throw codedError(
+        "STALE_EPOCH",
+        `epoch ${lease.epoch} of partition ${lease.partition} has been followed by epoch ${this.#epoch}`,
+        { epoch: lease.epoch, current: this.#epoch },
+      );
     }
     this.#epoch = lease.epoch;
   }
@@ -188,15 +194,21 @@ class Planner {
       this.#divergences += 1;
       return;
     }
-    throw codedError("IDEMPOTENCY_CONFLICT", `the idempotency key ${JSON.stringify(event.idempotencyKey)} names the event at offset ${stored.offset}, which has another body`, {
-      existingOffset: stored.offset,
-    });
+    throw codedError(
+      "IDEMPOTENCY_CONFLICT",
+      `the idempotency key ${JSON.stringify(event.idempotencyKey)} names the event at offset ${stored.offset}, which has another body`,
+      {
+        existingOffset: stored.offset,
+      },
+    );
   }
 
   #check(event: StorableEvent, writer: Writer): void {
     if (this.#core.pause !== null && !writer.isPlatform && !exemptFromPause.has(event.type)) {
       this.#mustBeConfirmed();
-      throw codedError("STREAM_PAUSED", `the context has been paused since offset ${this.#core.pause.pausedAtOffset}`, { pausedAtOffset: this.#core.pause.pausedAtOffset });
+      throw codedError("STREAM_PAUSED", `the context has been paused since offset ${this.#core.pause.pausedAtOffset}`, {
+        pausedAtOffset: this.#core.pause.pausedAtOffset,
+      });
     }
     if (isTooDeep(writer.cause)) {
       // Whether the key is taken must be known first: a repeated append is answered, however deep.
@@ -205,10 +217,14 @@ class Planner {
     }
     if (event.expectedOffset !== null && event.expectedOffset !== this.#nextOffset) {
       this.#mustBeConfirmed();
-      throw codedError("OFFSET_CONFLICT", `the event was to land at offset ${event.expectedOffset}; the next one is ${this.#nextOffset}`, {
-        expected: event.expectedOffset,
-        actual: this.#nextOffset,
-      });
+      throw codedError(
+        "OFFSET_CONFLICT",
+        `the event was to land at offset ${event.expectedOffset}; the next one is ${this.#nextOffset}`,
+        {
+          expected: event.expectedOffset,
+          actual: this.#nextOffset,
+        },
+      );
     }
     if (event.control !== undefined) {
       try {
@@ -251,7 +267,9 @@ class Planner {
   #attributed(): readonly PlannedRow[] {
     const cause = this.#cause;
     if (this.#preamble === 0 || cause === null) return this.#rows;
-    return this.#rows.map((row, index) => (index < this.#preamble ? { ...row, event: { ...row.event, source: platformSource(this.#input.head, cause) } } : row));
+    return this.#rows.map((row, index) =>
+      index < this.#preamble ? { ...row, event: { ...row.event, source: platformSource(this.#input.head, cause) } } : row,
+    );
   }
 
   /** A point to return to when an append is refused half-way. */
@@ -297,9 +315,17 @@ const unnamed: Cause = { chain: "", depth: 0 };
 
 /** Whether two sources are the same processor of the same context, handling the same event. */
 function isSameHandling(one: string, other: string): boolean {
-  const [a, b] = [one, other].map((source) => JSON.parse(source) as { origin: string; processor?: { slug: string; whileProcessing?: { offset: number } } });
+  const [a, b] = [one, other].map(
+    (source) => JSON.parse(source) as { origin: string; processor?: { slug: string; whileProcessing?: { offset: number } } },
+  );
   const offset = a!.processor?.whileProcessing?.offset;
-  return offset !== undefined && offset > 0 && a!.origin === b!.origin && a!.processor!.slug === b!.processor?.slug && offset === b!.processor.whileProcessing?.offset;
+  return (
+    offset !== undefined &&
+    offset > 0 &&
+    a!.origin === b!.origin &&
+    a!.processor!.slug === b!.processor?.slug &&
+    offset === b!.processor.whileProcessing?.offset
+  );
 }
 
 function created(head: ContextHead, cause: Cause): StorableEvent {
@@ -312,7 +338,12 @@ function logRestored(head: ContextHead, cause: Cause): StorableEvent {
 }
 
 /** A record that the log itself makes. */
-function platformEvent(head: ContextHead, type: string, payloadText: string, { key, cause, control }: { key?: string; cause: Cause; control?: unknown }): StorableEvent {
+function platformEvent(
+  head: ContextHead,
+  type: string,
+  payloadText: string,
+  { key, cause, control }: { key?: string; cause: Cause; control?: unknown },
+): StorableEvent {
   const payload = Buffer.from(payloadText);
   return {
     type,

@@ -37,7 +37,8 @@ export class TypeNumbers {
   }
 
   async #read(names: readonly string[], session: SqlSession): Promise<string[]> {
-    for (const [name, number] of await session.query<readonly [string, number]>(typeNumbers, [textArray(names)])) this.#numbers.set(name, number);
+    for (const [name, number] of await session.query<readonly [string, number]>(typeNumbers, [textArray(names)]))
+      this.#numbers.set(name, number);
     return names.filter((name) => !this.#numbers.has(name));
   }
 }
