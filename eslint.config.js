@@ -2,7 +2,18 @@ import tseslint from "typescript-eslint";
 
 export default tseslint.config(
   {
-    ignores: ["**/dist/**", "**/node_modules/**", "libs/proto/src/gen/**", ".iterate/**", ".cache/**", "**/*.js", "**/*.mjs", "docs/examples/**"],
+    ignores: [
+      "**/dist/**",
+      "**/node_modules/**",
+      "libs/proto/src/gen/**",
+      ".iterate/**",
+      ".cache/**",
+      "**/*.js",
+      "**/*.mjs",
+      "vitest.config.ts",
+      "docs/examples/**",
+      "test/e2e/projects/**",
+    ],
   },
   ...tseslint.configs.recommendedTypeChecked,
   {

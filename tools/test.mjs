@@ -9,13 +9,22 @@ rmSync(report, { force: true });
 
 const { status } = spawnSync(
   process.execPath,
-  ["node_modules/vitest/vitest.mjs", "run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...process.argv.slice(2)],
+  [
+    "node_modules/vitest/vitest.mjs",
+    "run",
+    "--reporter=default",
+    "--reporter=json",
+    `--outputFile.json=${report}`,
+    ...process.argv.slice(2),
+  ],
   { stdio: "inherit" },
 );
 
-const { numPassedTests: passed = 0, numFailedTests = 0, numPendingTests: skipped = 0 } = existsSync(report)
-  ? JSON.parse(readFileSync(report, "utf8"))
-  : {};
+const {
+  numPassedTests: passed = 0,
+  numFailedTests = 0,
+  numPendingTests: skipped = 0,
+} = existsSync(report) ? JSON.parse(readFileSync(report, "utf8")) : {};
 const failed = status === 0 ? numFailedTests : Math.max(1, numFailedTests);
 if (skipped > 0) console.log(`tests: ${skipped} skipped`);
 console.log(`tests: ${passed} passed, ${failed} failed`);

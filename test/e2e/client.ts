@@ -4,7 +4,14 @@ import { pushFolder } from "@iterate-platform/local";
 import type { Stack } from "@iterate-platform/local";
 import { eventually } from "@iterate-platform/testing";
 import type { RpcStub } from "capnweb";
-import { connectIterate, type ContextApi, type IterateConnection, type ProjectApi, type ProjectInfo, type StreamEvent } from "iterate/node";
+import {
+  connectIterate,
+  type ContextApi,
+  type IterateConnection,
+  type ProjectApi,
+  type ProjectInfo,
+  type StreamEvent,
+} from "iterate/node";
 import { expect } from "vitest";
 
 export type Context = RpcStub<ContextApi>;
@@ -36,7 +43,7 @@ export async function pushed(stack: Stack, connection: IterateConnection, slug: 
 
 export async function readAll(context: Pick<Context, "readEvents">): Promise<StreamEvent[]> {
   const events: StreamEvent[] = [];
-  for (let afterOffset = 0; ; ) {
+  for (let afterOffset = 0; ;) {
     const page = await context.readEvents({ afterOffset, limit: 1000 });
     events.push(...page.events);
     if (page.atHead) return events;

@@ -45,27 +45,39 @@ async function haltOf(context: Context, name: string): Promise<Halt> {
   return eventually(async () => haltsOf(await readAll(context)).get(name) ?? null, { timeoutMs: 90_000, intervalMs: 200 });
 }
 
-test("four kinds of hostile code halt with their reasons, beside a neighbour and a project that go on", { timeout: 180_000 }, async () => {
-  const neighbour = await pushed(stack, connection, "peaceful", "counter");
-  const endpoint = await neighbour.project.webhooks.create({ provider: "github" });
-  const { info, project } = await pushed(stack, connection, "hostile", "hostile");
-  const tasks = await project.cd("/tasks");
-  const added = await tasks.append(...[1, 2, 3].map((task) => ({ type: "events.example.com/task/added", payload: { task } })));
-  const last = added.at(-1)?.offset ?? 0;
+test(
+  "four kinds of hostile code halt with their reasons, beside a neighbour and a project that go on",
+  { timeout: 180_000 },
+  async () => {
+    const neighbour = await pushed(stack, connection, "peaceful", "counter");
+    const endpoint = await neighbour.project.webhooks.create({ provider: "github" });
+    const { info, project } = await pushed(stack, connection, "hostile", "hostile");
+    const tasks = await project.cd("/tasks");
+    const added = await tasks.append(...[1, 2, 3].map((task) => ({ type: "events.example.com/task/added", payload: { task } })));
+    const last = added.at(-1)?.offset ?? 0;
 
-  const deliveries = exampleDeliveries("peaceful").slice(0, 50);
-  for (const delivery of deliveries) expect((await post(endpoint.url, endpoint.secret, delivery)).status).toBe(200);
+    const deliveries = exampleDeliveries("peaceful").slice(0, 50);
+    for (const delivery of deliveries) expect((await post(endpoint.url, endpoint.secret, delivery)).status).toBe(200);
 
-  const good = await countedThrough(info.url, last, 90_000);
-  expect(good.state.count, "the neighbour in the same bundle").toBe(3);
-  expect(await haltOf(tasks, "throws")).toMatchObject({ attempts: maxAttempts, error: { code: "CODE_FAILED", message: expect.stringContaining("the task has no owner") as unknown } });
-  expect((await haltOf(tasks, "dials")).error.message).toContain("EGRESS_DENIED");
-  expect(await haltOf(tasks, "loops")).toMatchObject({ error: { code: "ISOLATE_CPU" } });
-  expect(await haltOf(tasks, "bombs")).toMatchObject({ error: { code: "ISOLATE_MEMORY" } });
-  expect([...haltsOf(await readAll(tasks)).keys()].sort(), "the good one is not among them").toEqual(["bombs", "dials", "loops", "throws"]);
+    const good = await countedThrough(info.url, last, 90_000);
+    expect(good.state.count, "the neighbour in the same bundle").toBe(3);
+    expect(await haltOf(tasks, "throws")).toMatchObject({
+      attempts: maxAttempts,
+      error: { code: "CODE_FAILED", message: expect.stringContaining("the task has no owner") as unknown },
+    });
+    expect((await haltOf(tasks, "dials")).error.message).toContain("EGRESS_DENIED");
+    expect(await haltOf(tasks, "loops")).toMatchObject({ error: { code: "ISOLATE_CPU" } });
+    expect(await haltOf(tasks, "bombs")).toMatchObject({ error: { code: "ISOLATE_MEMORY" } });
+    expect([...haltsOf(await readAll(tasks)).keys()].sort(), "the good one is not among them").toEqual([
+      "bombs",
+      "dials",
+      "loops",
+      "throws",
+    ]);
 
-  const peaceful = await (await connection.session.projects.get("peaceful")).cd("/integrations/github/main");
-  const received = (await readAll(peaceful)).filter((event) => event.type === "events.iterate.com/github/webhook-received");
-  const counted = await countedThrough(neighbour.info.url, received.at(-1)?.offset ?? 0, 60_000);
-  expect(counted.state.count, "the other project").toBe(deliveries.length);
-});
+    const peaceful = await (await connection.session.projects.get("peaceful")).cd("/integrations/github/main");
+    const received = (await readAll(peaceful)).filter((event) => event.type === "events.iterate.com/github/webhook-received");
+    const counted = await countedThrough(neighbour.info.url, received.at(-1)?.offset ?? 0, 60_000);
+    expect(counted.state.count, "the other project").toBe(deliveries.length);
+  },
+);

@@ -16,7 +16,11 @@ const boundMs = process.env.LONG === "1" ? 300_000 : 90_000;
 let stack: Stack;
 
 beforeAll(async () => {
-  stack = await startStack({ state: "temporary", portBase: "auto", variables: { runner: { LEASE_TTL_MS: "3000", FEED_SWEEP_MS: "1000" } } });
+  stack = await startStack({
+    state: "temporary",
+    portBase: "auto",
+    variables: { runner: { LEASE_TTL_MS: "3000", FEED_SWEEP_MS: "1000" } },
+  });
 }, 120_000);
 
 afterAll(async () => {
@@ -47,7 +51,10 @@ test.for<ServiceName>(["context", "runner", "runner-isolate", "bundler", "build-
       for (let delivery = sent[next++]; delivery !== undefined; delivery = sent[next++]) {
         const each = delivery;
         // As a provider or its owner would: the same delivery again until it is acknowledged.
-        await eventually(async () => (await post(endpoint.url, endpoint.secret, each)).status === 200, { timeoutMs: 60_000, intervalMs: 100 });
+        await eventually(async () => (await post(endpoint.url, endpoint.secret, each)).status === 200, {
+          timeoutMs: 60_000,
+          intervalMs: 100,
+        });
         acknowledged += 1;
         if (acknowledged >= deliveryCount / 2) killed ??= stack.kill(victim);
       }
@@ -75,7 +82,10 @@ test.for<ServiceName>(["context", "runner", "runner-isolate", "bundler", "build-
       { timeoutMs: 30_000, intervalMs: 100 },
     );
     const offsets = counted.map((event) => (event.payload as { offset: number }).offset);
-    expect(offsets.sort((a, b) => a - b), "one emitted event for each").toEqual(received.map(({ offset }) => offset));
+    expect(
+      offsets.sort((a, b) => a - b),
+      "one emitted event for each",
+    ).toEqual(received.map(({ offset }) => offset));
     connection[Symbol.dispose]();
   },
 );

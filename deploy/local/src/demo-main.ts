@@ -15,7 +15,9 @@ function tryNext({ project, contextPath }: Demonstrated, stack: Stack): void {
   say("Try next, in another terminal:");
   say(`  tools/iterate events tail --project ${project} --context ${contextPath}`);
   say(`  tools/iterate projects list`);
-  say(`  git clone http://token:$(cat ${stack.state.adminTokenFile})@localhost:${stack.ports.of("public-http")}/git/${project}/config.git`);
+  say(
+    `  git clone http://token:$(cat ${stack.state.adminTokenFile})@localhost:${stack.ports.of("public-http")}/git/${project}/config.git`,
+  );
   say("  docs/guides/first-project.md writes a second processor, step by step");
   say("");
   say("Running until Ctrl-C.");
@@ -32,7 +34,9 @@ async function main(): Promise<number> {
     onFailed: (source, lastLines) => (failedService = `${source} died too often; its last lines:\n${lastLines}`),
   });
   try {
-    say(`the platform runs on this machine: Postgres, NATS and ${stack.rows.map(({ name }) => name).join(", ")} (${((performance.now() - startedAt) / 1000).toFixed(1)} s)`);
+    say(
+      `the platform runs on this machine: Postgres, NATS and ${stack.rows.map(({ name }) => name).join(", ")} (${((performance.now() - startedAt) / 1000).toFixed(1)} s)`,
+    );
     const shown = await Promise.race([demonstrate(stack, say), interrupted]);
     if (shown === "interrupted") return 1;
     say(`done in ${((performance.now() - startedAt) / 1000).toFixed(1)} s: every step held`);

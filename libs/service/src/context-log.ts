@@ -29,13 +29,21 @@ export class ContextLog {
    */
   async append(events: readonly EventInput[], appendId: string = uuidv7()): Promise<StreamEvent[]> {
     if (events.length === 0) return [];
-    const { receipts } = await this.client.append({ context: this.address, appendId, events: events.map(toProtoEventInput) }, this.options);
+    const { receipts } = await this.client.append(
+      { context: this.address, appendId, events: events.map(toProtoEventInput) },
+      this.options,
+    );
     return this.stored(receipts);
   }
 
   async read(args: ReadEventsArgs = {}): Promise<EventsPage> {
     const page = await this.client.readEvents(
-      { context: this.address, afterOffset: offset("afterOffset", args.afterOffset ?? 0), limit: args.limit ?? 0, types: [...(args.types ?? [])] },
+      {
+        context: this.address,
+        afterOffset: offset("afterOffset", args.afterOffset ?? 0),
+        limit: args.limit ?? 0,
+        types: [...(args.types ?? [])],
+      },
       this.options,
     );
     return {
@@ -93,7 +101,8 @@ export class ContextLog {
       while (after < at + length - 1) {
         const page = await this.read({ afterOffset: after, limit: Math.min(at + length - 1 - after, 1000) });
         for (const event of page.events) found.set(event.offset, event);
-        if (page.scannedThroughOffset <= after) throw codedError("INTERNAL", `the appended event at offset ${after + 1} cannot be read back`);
+        if (page.scannedThroughOffset <= after)
+          throw codedError("INTERNAL", `the appended event at offset ${after + 1} cannot be read back`);
         after = page.scannedThroughOffset;
       }
     }
@@ -106,6 +115,7 @@ export class ContextLog {
 }
 
 function offset(field: string, value: number): bigint {
-  if (!Number.isSafeInteger(value) || value < 0) throw codedError("INVALID_INPUT", `${field} ${value} is not a whole number from 0 to 2^53 - 1`, { field });
+  if (!Number.isSafeInteger(value) || value < 0)
+    throw codedError("INVALID_INPUT", `${field} ${value} is not a whole number from 0 to 2^53 - 1`, { field });
   return BigInt(value);
 }

@@ -1,13 +1,20 @@
 /** Events between the wire and JSON: what code and clients hold is `StreamEvent`, what services pass on is the protobuf message. */
-import type { EventInput as ProtoEventInput, Event as ProtoEvent, ProcessorLabel } from "@iterate-platform/proto/iterate/type/v1/event";
+import type {
+  EventInput as ProtoEventInput,
+  Event as ProtoEvent,
+  ProcessorLabel,
+} from "@iterate-platform/proto/iterate/type/v1/event";
 import type { EventInput, ProcessorSource, StreamEvent } from "iterate/api";
 import { codedError } from "iterate/lib";
 
 /** Throws INVALID_INPUT when a value is not JSON (a function, a cycle, `undefined` at the top) or a field has another type. */
 export function toProtoEventInput(input: EventInput): ProtoEventInput {
-  if (typeof input.type !== "string") throw codedError("INVALID_INPUT", `an event's type is ${typeof input.type}, not a string`, { field: "type" });
+  if (typeof input.type !== "string")
+    throw codedError("INVALID_INPUT", `an event's type is ${typeof input.type}, not a string`, { field: "type" });
   if (input.idempotencyKey !== undefined && typeof input.idempotencyKey !== "string") {
-    throw codedError("INVALID_INPUT", `an event's idempotencyKey is ${typeof input.idempotencyKey}, not a string`, { field: "idempotencyKey" });
+    throw codedError("INVALID_INPUT", `an event's idempotencyKey is ${typeof input.idempotencyKey}, not a string`, {
+      field: "idempotencyKey",
+    });
   }
   return {
     type: input.type,
@@ -47,14 +54,17 @@ function jsonBytes(field: string, value: unknown): Buffer | undefined {
   try {
     text = JSON.stringify(value);
   } catch (error) {
-    throw codedError("INVALID_INPUT", `an event's ${field} is not JSON: ${error instanceof Error ? error.message : "unknown"}`, { field });
+    throw codedError("INVALID_INPUT", `an event's ${field} is not JSON: ${error instanceof Error ? error.message : "unknown"}`, {
+      field,
+    });
   }
   if (text === undefined) throw codedError("INVALID_INPUT", `an event's ${field} is ${typeof value}, not JSON`, { field });
   return Buffer.from(text);
 }
 
 function offsetOf(offset: number): bigint {
-  if (!Number.isSafeInteger(offset) || offset < 1) throw codedError("INVALID_INPUT", `offset ${offset} is not a whole number from 1`, { field: "offset" });
+  if (!Number.isSafeInteger(offset) || offset < 1)
+    throw codedError("INVALID_INPUT", `offset ${offset} is not a whole number from 1`, { field: "offset" });
   return BigInt(offset);
 }
 
@@ -80,6 +90,8 @@ function parsed(event: ProtoEvent, bytes: Uint8Array): unknown {
   try {
     return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8")) as unknown;
   } catch {
-    throw codedError("EVENT_UNREADABLE", `the event at offset ${event.offset} is not JSON; read after it`, { offset: Number(event.offset) });
+    throw codedError("EVENT_UNREADABLE", `the event at offset ${event.offset} is not JSON; read after it`, {
+      offset: Number(event.offset),
+    });
   }
 }

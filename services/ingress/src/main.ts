@@ -50,7 +50,8 @@ await runService({
     const projects = new Projects({
       pool,
       newProjectId: () => newId("prj"),
-      onPutOff: (owed, error) => log.warn("a project's announcement is put off", { owner: owed.id, attempts: owed.attempts, error }),
+      onPutOff: (owed, error) =>
+        log.warn("a project's announcement is put off", { owner: owed.id, attempts: owed.attempts, error }),
       ports: {
         append: async (owner, path, events) => {
           await context.append({
@@ -87,8 +88,10 @@ await runService({
       endpoints,
       addresses,
       pause,
-      contextLog: (owner, path, principal, signal, deadlineMs) => new ContextLog(context, { owner, path }, { principal, signal, deadlineMs }),
-      headOffset: async (owner, path, principal) => Number((await context.describeContext({ context: { owner, path } }, { principal })).headOffset),
+      contextLog: (owner, path, principal, signal, deadlineMs) =>
+        new ContextLog(context, { owner, path }, { principal, signal, deadlineMs }),
+      headOffset: async (owner, path, principal) =>
+        Number((await context.describeContext({ context: { owner, path } }, { principal })).headOffset),
     };
     const sockets = new SessionSockets({
       parts: sessionParts,
@@ -102,7 +105,9 @@ await runService({
     });
     metrics.observedGauge("iterate.sessions.open", { description: "Session sockets open now." }, () => sockets.size);
 
-    const deliveries = metrics.counter("iterate.webhook.deliveries", { description: "Deliveries by provider and how they were answered." });
+    const deliveries = metrics.counter("iterate.webhook.deliveries", {
+      description: "Deliveries by provider and how they were answered.",
+    });
     const parts: PlatformHostParts = {
       projects,
       adminToken,
@@ -123,7 +128,14 @@ await runService({
           return valid;
         },
         append: async (owner, path, { type, payload, idempotencyKey }) => {
-          const event = { type, payload: Buffer.from(payload), metadata: undefined, idempotencyKey, expectedOffset: undefined, processor: undefined };
+          const event = {
+            type,
+            payload: Buffer.from(payload),
+            metadata: undefined,
+            idempotencyKey,
+            expectedOffset: undefined,
+            processor: undefined,
+          };
           const { receipts } = await context.append({ context: { owner, path }, appendId: uuidv7(), events: [event] });
           const receipt = receipts[0];
           if (receipt === undefined) throw codedError("INTERNAL", "the context service answered an append without a receipt");
@@ -134,26 +146,37 @@ await runService({
         const answered = "error" in end ? errorCode(end.error) : end.outcome;
         deliveries.add(1, { provider: "github", answered });
         // GitHub does not come back by itself: what was refused can be asked for again by this id.
-        if ("error" in end) log.warn("a delivery was not taken", { provider: "github", code: answered, delivery: header("x-github-delivery")?.slice(0, 128) });
+        if ("error" in end)
+          log.warn("a delivery was not taken", {
+            provider: "github",
+            code: answered,
+            delivery: header("x-github-delivery")?.slice(0, 128),
+          });
       },
     };
-    addListener("public-http", createHttpServer({
-      name: "ingress",
-      listen: config.publicHttpListen,
-      log,
-      handler: platformHost(parts),
-      onUpgrade: platformUpgrade(parts),
-      foreignTraces: true,
-      requestTimeoutMs: longestRequestMs,
-    }));
-    addListener("projects", createHttpServer({
-      name: "ingress",
-      listen: config.projectListen,
-      log,
-      handler: projectPages({ projects, forwarder, trust, runnerHttpUrl: config.runnerHttpUrl }),
-      foreignTraces: true,
-      requestTimeoutMs: longestRequestMs,
-    }));
+    addListener(
+      "public-http",
+      createHttpServer({
+        name: "ingress",
+        listen: config.publicHttpListen,
+        log,
+        handler: platformHost(parts),
+        onUpgrade: platformUpgrade(parts),
+        foreignTraces: true,
+        requestTimeoutMs: longestRequestMs,
+      }),
+    );
+    addListener(
+      "projects",
+      createHttpServer({
+        name: "ingress",
+        listen: config.projectListen,
+        log,
+        handler: projectPages({ projects, forwarder, trust, runnerHttpUrl: config.runnerHttpUrl }),
+        foreignTraces: true,
+        requestTimeoutMs: longestRequestMs,
+      }),
+    );
 
     const publicGrpc = createGrpcServer({
       name: "ingress",
@@ -162,7 +185,8 @@ await runService({
       descriptorSet: readDescriptorSet(),
       authenticate: (call) => {
         const token = tokenOfAuthorization(call.metadata.get("authorization")[0]?.toString());
-        if (token === null || !adminToken.matches(token)) throw codedError("UNAUTHENTICATED", "the call carries no valid bearer; send authorization: Bearer <admin token>");
+        if (token === null || !adminToken.matches(token))
+          throw codedError("UNAUTHENTICATED", "the call carries no valid bearer; send authorization: Bearer <admin token>");
         return { service: "public", principal: adminToken.principal };
       },
     });
@@ -172,14 +196,21 @@ await runService({
 
     const progress = readiness.progress("project sweep", 6 * sweepEveryMs);
     let oldestOwed = 0;
-    metrics.observedGauge("iterate.projects.oldest_owed", { description: "Age of the oldest project whose announcement is owed.", unit: "s" }, () => oldestOwed);
+    metrics.observedGauge(
+      "iterate.projects.oldest_owed",
+      { description: "Age of the oldest project whose announcement is owed.", unit: "s" },
+      () => oldestOwed,
+    );
     const sweeping = sweepProjects({
       projects,
       stopping,
       pause,
       onRound: () => {
         progress.tick();
-        void oldestOwedSeconds(pool).then((age) => (oldestOwed = age), () => undefined);
+        void oldestOwedSeconds(pool).then(
+          (age) => (oldestOwed = age),
+          () => undefined,
+        );
       },
       onFailure: (error) => log.warn("a round of the project sweep failed", { error }),
     });

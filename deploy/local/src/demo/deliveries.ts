@@ -17,9 +17,15 @@ interface PublishedEvent {
 
 /** All of them: 329 payloads of 58 events in the pinned version of the package. `prefix` makes ids of different rounds differ. */
 export function exampleDeliveries(prefix: string): Delivery[] {
-  const published = createRequire(import.meta.url)("@octokit/webhooks-examples/api.github.com/index.json") as readonly PublishedEvent[];
+  const published = createRequire(import.meta.url)(
+    "@octokit/webhooks-examples/api.github.com/index.json",
+  ) as readonly PublishedEvent[];
   return published.flatMap(({ name, examples }) =>
-    examples.map((example, index) => ({ id: guid(`${prefix} ${name} ${index}`), name, body: Buffer.from(JSON.stringify(example)) })),
+    examples.map((example, index) => ({
+      id: guid(`${prefix} ${name} ${index}`),
+      name,
+      body: Buffer.from(JSON.stringify(example)),
+    })),
   );
 }
 

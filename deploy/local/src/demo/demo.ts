@@ -34,7 +34,12 @@ export async function demonstrate(stack: Stack, say: Say): Promise<Demonstrated>
   say(`project ${info.slug} (${info.id})`);
   using project = await session.projects.get(info.id);
 
-  const push = await pushFolder(join(repositoryRoot, "docs/examples/triage"), info.gitUrl, stack.adminToken, "Triage issues and pull requests");
+  const push = await pushFolder(
+    join(repositoryRoot, "docs/examples/triage"),
+    info.gitUrl,
+    stack.adminToken,
+    "Triage issues and pull requests",
+  );
   say(`git push of docs/examples/triage: ${push.oid.slice(0, 12)}`);
   await published(project, push.oid);
   say("built, probed in an isolate, published as itx.config");
@@ -46,7 +51,8 @@ export async function demonstrate(stack: Stack, say: Say): Promise<Demonstrated>
   const answers = new Map<string, number>();
   await postAll(endpoint.url, endpoint.secret, deliveries, postsAtOnce, (_delivery, answer) => count(answers, answer));
   const ms = performance.now() - startedAt;
-  if (answers.get("200 accepted") !== deliveries.length) fail(`not all ${deliveries.length} deliveries were accepted: ${JSON.stringify(Object.fromEntries(answers))}`);
+  if (answers.get("200 accepted") !== deliveries.length)
+    fail(`not all ${deliveries.length} deliveries were accepted: ${JSON.stringify(Object.fromEntries(answers))}`);
   const names = new Set(deliveries.map(({ name }) => name)).size;
   say(`${deliveries.length} signed deliveries of ${names} events posted and committed in ${(ms / 1000).toFixed(1)} s`);
 
@@ -64,7 +70,9 @@ export async function demonstrate(stack: Stack, say: Say): Promise<Demonstrated>
   expectEqual("deliveries counted by the processor", state.deliveries, deliveries.length);
   const labelled = (await readAll(context)).filter((event) => event.type === "events.example.com/triage/item-labeled");
   if (labelled.length === 0) fail("the processor emitted nothing");
-  say(`the triage processor counted ${state.deliveries} deliveries, keeps ${Object.keys(state.items).length} items, emitted ${labelled.length} labels, for example:`);
+  say(
+    `the triage processor counted ${state.deliveries} deliveries, keeps ${Object.keys(state.items).length} items, emitted ${labelled.length} labels, for example:`,
+  );
   for (const event of labelled.slice(0, 3)) say(`  ${event.offset}  ${JSON.stringify(event.payload).slice(0, 140)}`);
 
   const page = await fetch(info.url);
@@ -98,15 +106,23 @@ async function published(project: RpcStub<ProjectApi>, oid: string): Promise<voi
 
 async function refusals(url: string, secret: string, delivery: { id: string; name: string; body: Buffer }): Promise<void> {
   expectAnswer("a redelivery", await post(url, secret, delivery), "200 duplicate");
-  expectAnswer("a bad signature", await post(url, `${secret}x`, { ...delivery, id: `f${delivery.id.slice(1)}` }), "401 INVALID_SIGNATURE");
-  expectAnswer("an oversize body", await post(url, secret, { ...delivery, id: `e${delivery.id.slice(1)}`, body: Buffer.alloc(9 * 1024 * 1024, " ") }), "413 BATCH_TOO_LARGE");
+  expectAnswer(
+    "a bad signature",
+    await post(url, `${secret}x`, { ...delivery, id: `f${delivery.id.slice(1)}` }),
+    "401 INVALID_SIGNATURE",
+  );
+  expectAnswer(
+    "an oversize body",
+    await post(url, secret, { ...delivery, id: `e${delivery.id.slice(1)}`, body: Buffer.alloc(9 * 1024 * 1024, " ") }),
+    "413 BATCH_TOO_LARGE",
+  );
 }
 
 type Context = Pick<RpcStub<ProjectApi>, "readEvents">;
 
 async function readAll(context: Context) {
   const events = [];
-  for (let afterOffset = 0; ; ) {
+  for (let afterOffset = 0; ;) {
     const page = await context.readEvents({ afterOffset, limit: 1000 });
     events.push(...page.events);
     if (page.atHead) return events;
@@ -129,7 +145,10 @@ async function boardReaching(pageUrl: string, offset: number): Promise<Board> {
       const snapshot = JSON.parse(text) as { offset: number; state: Board | null };
       if (snapshot.state !== null && snapshot.offset >= offset) return snapshot.state;
     }
-    if (performance.now() > deadline) fail(`the processor did not reach offset ${offset} in ${processWithinMs / 1000} s; last answer ${response.status}: ${text.slice(0, 300)}`);
+    if (performance.now() > deadline)
+      fail(
+        `the processor did not reach offset ${offset} in ${processWithinMs / 1000} s; last answer ${response.status}: ${text.slice(0, 300)}`,
+      );
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
 }

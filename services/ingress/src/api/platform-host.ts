@@ -58,14 +58,21 @@ export function platformUpgrade({ sockets }: PlatformHostParts) {
   };
 }
 
-async function receiveWebhook(parts: PlatformHostParts, endpointId: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function receiveWebhook(
+  parts: PlatformHostParts,
+  endpointId: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const header = (name: string): string | undefined => singleHeader(request, name);
   try {
     if (request.method !== "POST") throw codedError("INVALID_INPUT", `a delivery is a POST, not ${request.method}`);
     const body = await readBody(request, maxBodyBytes);
     const received = await receiveDelivery(endpointId, header, body, parts.receive);
     parts.onDelivery(received, header);
-    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ status: received.outcome, delivery: received.deliveryId }));
+    response
+      .writeHead(200, { "content-type": "application/json" })
+      .end(JSON.stringify({ status: received.outcome, delivery: received.deliveryId }));
   } catch (error) {
     parts.onDelivery({ error }, header);
     throw error;

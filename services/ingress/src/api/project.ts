@@ -1,5 +1,10 @@
 /** ProjectService over gRPC: decode, call, encode. */
-import { WebhookProvider, type Project as ProjectMessage, type ProjectServiceService, type WebhookEndpoint as EndpointMessage } from "@iterate-platform/proto/iterate/ingress/v1/project";
+import {
+  WebhookProvider,
+  type Project as ProjectMessage,
+  type ProjectServiceService,
+  type WebhookEndpoint as EndpointMessage,
+} from "@iterate-platform/proto/iterate/ingress/v1/project";
 import type { Handlers, MethodRules } from "@iterate-platform/service/grpc-server";
 import { codedError } from "iterate/lib";
 import type { Project, ProjectTemplate, WebhookEndpoint } from "../project/contract.js";

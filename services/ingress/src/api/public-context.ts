@@ -64,7 +64,9 @@ class Pump {
   async #run(forwarded: BidiCall<AppendStreamRequest, unknown>, requests: AsyncIterable<AppendStreamRequest>): Promise<void> {
     for await (const request of requests) {
       if (request.items.some((item) => item.execution !== "")) {
-        throw codedError("FORBIDDEN", "items[].execution is set; only the platform's runner makes execution tokens", { field: "execution" });
+        throw codedError("FORBIDDEN", "items[].execution is set; only the platform's runner makes execution tokens", {
+          field: "execution",
+        });
       }
       await forwarded.send(request);
     }

@@ -12,7 +12,8 @@ export class AdminToken {
   /** Throws INVALID_INPUT, without the value, when the token is shorter than 32 bytes. */
   constructor(token: string) {
     const length = Buffer.byteLength(token);
-    if (length < minAdminTokenBytes) throw codedError("INVALID_INPUT", `the admin token is ${length} bytes, fewer than ${minAdminTokenBytes}`);
+    if (length < minAdminTokenBytes)
+      throw codedError("INVALID_INPUT", `the admin token is ${length} bytes, fewer than ${minAdminTokenBytes}`);
     this.#digest = digest(token);
   }
 

@@ -1,7 +1,15 @@
 import { eventCatalog } from "iterate/events";
 import { codedError } from "iterate/lib";
 import { expect, test } from "vitest";
-import { announce, birthFacts, maxPutOffMs, publicationSubscription, putOffMs, type AnnouncePorts, type FactInput } from "./announce.js";
+import {
+  announce,
+  birthFacts,
+  maxPutOffMs,
+  publicationSubscription,
+  putOffMs,
+  type AnnouncePorts,
+  type FactInput,
+} from "./announce.js";
 import type { OwedProject } from "./contract.js";
 
 const owed: OwedProject = { id: "prj_a", slug: "a", template: "triage", attempts: 1 };

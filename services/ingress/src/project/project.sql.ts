@@ -28,7 +28,10 @@ export async function findProject(pool: Queryable, idOrSlug: string): Promise<Pr
 
 /** Projects by slug after `afterSlug`. */
 export async function pageOfProjects(pool: Queryable, afterSlug: string, limit: number): Promise<Project[]> {
-  const { rows } = await pool.query<ProjectRow>(`select ${columns} from project where slug > $1 order by slug limit $2`, [afterSlug, limit]);
+  const { rows } = await pool.query<ProjectRow>(`select ${columns} from project where slug > $1 order by slug limit $2`, [
+    afterSlug,
+    limit,
+  ]);
   return rows.map(projectOf);
 }
 
@@ -57,7 +60,10 @@ export async function markAnnounced(pool: Queryable, id: string): Promise<void> 
 }
 
 export async function putOff(pool: Queryable, id: string, delayMs: number): Promise<void> {
-  await pool.query("update project set due_at = now() + $2 * interval '1 millisecond' where id = $1 and announced_at is null", [id, delayMs]);
+  await pool.query("update project set due_at = now() + $2 * interval '1 millisecond' where id = $1 and announced_at is null", [
+    id,
+    delayMs,
+  ]);
 }
 
 /** Seconds since the oldest owed project was made; 0 when none is owed. */

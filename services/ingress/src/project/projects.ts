@@ -3,7 +3,15 @@ import { codedError } from "iterate/lib";
 import type { Queryable } from "@iterate-platform/service/postgres";
 import { announce, putOffMs, type AnnouncePorts } from "./announce.js";
 import { projectTemplates, type CreateProject, type OwedProject, type Project } from "./contract.js";
-import { claimOwedProject, claimOwedProjects, findProject, insertProject, markAnnounced, pageOfProjects, putOff } from "./project.sql.js";
+import {
+  claimOwedProject,
+  claimOwedProjects,
+  findProject,
+  insertProject,
+  markAnnounced,
+  pageOfProjects,
+  putOff,
+} from "./project.sql.js";
 import { assertProjectSlug } from "./slug.js";
 
 export const maxPageSize = 500;
@@ -27,10 +35,15 @@ export class Projects {
   async create(request: CreateProject): Promise<Project> {
     assertProjectSlug(request.slug);
     if (request.template !== null && !projectTemplates.includes(request.template)) {
-      throw codedError("INVALID_INPUT", `template ${JSON.stringify(request.template)} is none of ${projectTemplates.join(", ")}`, { field: "template" });
+      throw codedError("INVALID_INPUT", `template ${JSON.stringify(request.template)} is none of ${projectTemplates.join(", ")}`, {
+        field: "template",
+      });
     }
     const project = await insertProject(this.options.pool, this.options.newProjectId(), request);
-    if (project === null) throw codedError("PROJECT_NAME_TAKEN", `the slug ${JSON.stringify(request.slug)} is taken; choose another`, { slug: request.slug });
+    if (project === null)
+      throw codedError("PROJECT_NAME_TAKEN", `the slug ${JSON.stringify(request.slug)} is taken; choose another`, {
+        slug: request.slug,
+      });
     const owed = await claimOwedProject(this.options.pool, project.id);
     if (owed !== null) await this.settle(owed);
     return project;

@@ -23,12 +23,15 @@ export function assertLabel(field: string, value: string): void {
           ? "holds '--', which separates parts of a hostname"
           : null;
   if (problem !== null) {
-    throw codedError("INVALID_INPUT", `${field} ${JSON.stringify(value.slice(0, 80))} ${problem}; use for example "my-project"`, { field });
+    throw codedError("INVALID_INPUT", `${field} ${JSON.stringify(value.slice(0, 80))} ${problem}; use for example "my-project"`, {
+      field,
+    });
   }
 }
 
 /** As `assertLabel`, and not a name the platform uses itself. */
 export function assertProjectSlug(slug: string): void {
   assertLabel("slug", slug);
-  if (reserved.has(slug)) throw codedError("INVALID_INPUT", `slug ${JSON.stringify(slug)} is reserved; choose another`, { field: "slug" });
+  if (reserved.has(slug))
+    throw codedError("INVALID_INPUT", `slug ${JSON.stringify(slug)} is reserved; choose another`, { field: "slug" });
 }

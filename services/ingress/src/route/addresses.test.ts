@@ -16,7 +16,10 @@ test.for([
 });
 
 test.for([
-  ["/git/demo/config.git/info/refs?service=git-upload-pack", { project: "demo", repoPath: "/repos/config", rest: "info/refs?service=git-upload-pack" }],
+  [
+    "/git/demo/config.git/info/refs?service=git-upload-pack",
+    { project: "demo", repoPath: "/repos/config", rest: "info/refs?service=git-upload-pack" },
+  ],
   ["/git/demo/config.git/git-receive-pack", { project: "demo", repoPath: "/repos/config", rest: "git-receive-pack" }],
   ["/git/demo/config.git/HEAD", null],
   ["/git/demo/config.git/objects/../../x", null],
@@ -29,5 +32,8 @@ test.for([
 test("an address that is told leads back to its project", () => {
   const addresses = addressesOf("http://localhost:7400", "127.0.0.1:7402");
   expect(projectAddressOf(new URL(addresses.project("demo")).pathname)).toMatchObject({ slug: "demo" });
-  expect(gitAddressOf(`${new URL(addresses.git("demo")).pathname}/info/refs`)).toMatchObject({ project: "demo", repoPath: "/repos/config" });
+  expect(gitAddressOf(`${new URL(addresses.git("demo")).pathname}/info/refs`)).toMatchObject({
+    project: "demo",
+    repoPath: "/repos/config",
+  });
 });

@@ -25,7 +25,8 @@ export function projectAddressOf(url: string): ProjectAddress | { readonly redir
 
 /** `/git/<project>/<repo>.git/<rest>?query`; null for anything else. */
 export function gitAddressOf(url: string): { readonly project: string; readonly repoPath: string; readonly rest: string } | null {
-  const match = /^\/git\/([a-z0-9_-]{1,63})\/([a-z0-9-]{1,63})\.git\/((?:info\/refs|git-upload-pack|git-receive-pack)(?:\?.*)?)$/.exec(url);
+  const match =
+    /^\/git\/([a-z0-9_-]{1,63})\/([a-z0-9-]{1,63})\.git\/((?:info\/refs|git-upload-pack|git-receive-pack)(?:\?.*)?)$/.exec(url);
   return match === null ? null : { project: match[1] ?? "", repoPath: `/repos/${match[2]}`, rest: match[3] ?? "" };
 }
 

@@ -19,8 +19,19 @@ async function listen(handler: (request: IncomingMessage, response: ServerRespon
 function edge(origin: string, options: Partial<ForwardOptions> = {}): Promise<string> {
   return listen((request, response) => {
     forwarder
-      .forward(request, response, { origin, path: request.url ?? "/", headers: { "x-iterate-base-path": "/p" }, rules, idleTimeoutMs: 5_000, ...options })
-      .catch((error: unknown) => response.writeHead(isCodedError(error) && error.code === "UNAVAILABLE" ? 503 : 500).end(isCodedError(error) ? error.code : ""));
+      .forward(request, response, {
+        origin,
+        path: request.url ?? "/",
+        headers: { "x-iterate-base-path": "/p" },
+        rules,
+        idleTimeoutMs: 5_000,
+        ...options,
+      })
+      .catch((error: unknown) =>
+        response
+          .writeHead(isCodedError(error) && error.code === "UNAVAILABLE" ? 503 : 500)
+          .end(isCodedError(error) ? error.code : ""),
+      );
   });
 }
 
@@ -35,14 +46,25 @@ test("method, path, query, body and headers arrive, and the answer comes back", 
   const origin = await listen((request, response) => {
     void (async () => {
       const body = (await request.toArray()).join("");
-      response.writeHead(201, { "x-answer": "1" }).end(JSON.stringify({ url: request.url, method: request.method, body, headers: request.headers }));
+      response
+        .writeHead(201, { "x-answer": "1" })
+        .end(JSON.stringify({ url: request.url, method: request.method, body, headers: request.headers }));
     })();
   });
-  const answer = await fetch(`${await edge(origin)}/a/b?c=%20d`, { method: "PUT", body: "hello", headers: { cookie: "a=1", "x-itx-principal": "root", "x-own": "2" } });
+  const answer = await fetch(`${await edge(origin)}/a/b?c=%20d`, {
+    method: "PUT",
+    body: "hello",
+    headers: { cookie: "a=1", "x-itx-principal": "root", "x-own": "2" },
+  });
   expect(answer.status).toBe(201);
   expect(answer.headers.get("x-answer")).toBe("1");
   const seen = (await answer.json()) as { headers: Record<string, string> };
-  expect(seen).toMatchObject({ url: "/a/b?c=%20d", method: "PUT", body: "hello", headers: { "x-own": "2", "x-iterate-base-path": "/p" } });
+  expect(seen).toMatchObject({
+    url: "/a/b?c=%20d",
+    method: "PUT",
+    body: "hello",
+    headers: { "x-own": "2", "x-iterate-base-path": "/p" },
+  });
   expect(seen.headers["cookie"]).toBeUndefined();
   expect(seen.headers["x-itx-principal"]).toBeUndefined();
 });
@@ -108,6 +130,8 @@ test("an upload is not read faster than the service takes it", async () => {
     });
   });
   const size = 64 * 1024 * 1024;
-  await fetch(await edge(origin), { method: "POST", body: Buffer.alloc(size) }).then((answer) => answer.text()).catch(() => undefined);
+  await fetch(await edge(origin), { method: "POST", body: Buffer.alloc(size) })
+    .then((answer) => answer.text())
+    .catch(() => undefined);
   expect(taken).toBeLessThan(size / 8);
 });

@@ -54,7 +54,12 @@ export class Forwarder {
     return this.#agent.close();
   }
 
-  async #send(request: IncomingMessage, headers: string[], options: ForwardOptions, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+  async #send(
+    request: IncomingMessage,
+    headers: string[],
+    options: ForwardOptions,
+    signal: AbortSignal,
+  ): Promise<Dispatcher.ResponseData> {
     const hasBody = request.headers["content-length"] !== undefined || request.headers["transfer-encoding"] !== undefined;
     try {
       return await this.#agent.request({
@@ -70,10 +75,14 @@ export class Forwarder {
     } catch (error) {
       if (signal.aborted) throw new CodedError("CANCELLED", "the client went away", { cause: error });
       const isSlow = error instanceof errors.HeadersTimeoutError;
-      throw new CodedError("UNAVAILABLE", isSlow ? `no answer came within ${options.idleTimeoutMs} ms` : "the service behind this address is away", {
-        cause: error,
-        retryAfterMs: 1_000,
-      });
+      throw new CodedError(
+        "UNAVAILABLE",
+        isSlow ? `no answer came within ${options.idleTimeoutMs} ms` : "the service behind this address is away",
+        {
+          cause: error,
+          retryAfterMs: 1_000,
+        },
+      );
     }
   }
 }

@@ -7,7 +7,17 @@ import { codedError } from "iterate/lib";
 /** Names and values alternating, as Node and undici spell raw headers. */
 export type RawHeaders = readonly string[];
 
-const hopByHop = new Set(["connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "proxy-connection"]);
+const hopByHop = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "proxy-connection",
+]);
 
 /** Set by the platform alone; from outside they are forgeries. */
 const platformPrefixes = ["x-iterate-", "x-itx-"];
@@ -27,7 +37,8 @@ export function headersForCode(raw: RawHeaders, rules: RequestHeaderRules): stri
   let hosts = 0;
   for (const [name, value] of pairs(raw)) {
     const lower = name.toLowerCase();
-    if (lower === "host" && ++hosts > 1) throw codedError("INVALID_INPUT", "the request has several Host headers; send one", { header: "Host" });
+    if (lower === "host" && ++hosts > 1)
+      throw codedError("INVALID_INPUT", "the request has several Host headers; send one", { header: "Host" });
     if (lower === "host" || hopByHop.has(lower) || listed.has(lower) || rules.drop.has(lower) || forwarded.has(lower)) continue;
     if (lower.startsWith("x-forwarded-") || platformPrefixes.some((prefix) => lower.startsWith(prefix))) continue;
     kept.push(name, value);

@@ -12,7 +12,10 @@ const unknownNames = new Proxy(Object.create(RpcTarget.prototype) as RpcTarget, 
   get(target, name, receiver): unknown {
     if (typeof name === "symbol" || runtimeNames.has(name) || name in target) return Reflect.get(target, name, receiver);
     return () => {
-      throw codedError("NOT_A_METHOD", `there is no method ${JSON.stringify(name.slice(0, 80))} here; see the package iterate, iterate/api`);
+      throw codedError(
+        "NOT_A_METHOD",
+        `there is no method ${JSON.stringify(name.slice(0, 80))} here; see the package iterate, iterate/api`,
+      );
     };
   },
 });

@@ -9,7 +9,9 @@ const offset = z.int().nonnegative();
 const types = z.array(z.string().min(1).max(256)).max(100);
 
 export const credentials = z.strictObject({ type: z.literal("admin-secret"), secret: z.string().max(1024) });
-export const listProjects = z.strictObject({ limit: z.int().min(1).max(500).optional(), after: z.string().max(63).optional() }).optional();
+export const listProjects = z
+  .strictObject({ limit: z.int().min(1).max(500).optional(), after: z.string().max(63).optional() })
+  .optional();
 export const createProject = z.strictObject({ slug: z.string().max(1024), template: z.enum(projectTemplates).optional() });
 export const text = z.string().max(1024);
 export const events = z

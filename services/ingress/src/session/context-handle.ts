@@ -1,5 +1,16 @@
 /** A context as a session holds it. */
-import type { ContextApi, ContextIdentity, EventInput, EventsCallback, EventsPage, ReadEventsArgs, StreamEvent, SubscribeArgs, SubscriptionApi, WaitForEventArgs } from "iterate/api";
+import type {
+  ContextApi,
+  ContextIdentity,
+  EventInput,
+  EventsCallback,
+  EventsPage,
+  ReadEventsArgs,
+  StreamEvent,
+  SubscribeArgs,
+  SubscriptionApi,
+  WaitForEventArgs,
+} from "iterate/api";
 import { codedError, resolveContextPath } from "iterate/lib";
 import type { Project } from "../project/contract.js";
 import { ApiTarget } from "./api-target.js";
@@ -54,7 +65,8 @@ export class ContextHandle extends ApiTarget implements ContextApi {
 
   async subscribe(target: EventsCallback | SubscribeArgs): Promise<SubscriptionApi> {
     const args = typeof target === "function" ? { onEvents: target } : (checked("subscribe", subscribe, target) as SubscribeArgs);
-    if (typeof args.onEvents !== "function") throw codedError("INVALID_INPUT", "subscribe: onEvents is not a function", { method: "subscribe" });
+    if (typeof args.onEvents !== "function")
+      throw codedError("INVALID_INPUT", "subscribe: onEvents is not a function", { method: "subscribe" });
     const { parts, principal, signal } = this.#scope;
     const given = args.onEvents as ClientCallback;
     const release = this.#scope.openSubscription();

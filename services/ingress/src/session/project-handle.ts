@@ -1,5 +1,11 @@
 /** A project as a session holds it: its root context and its webhook endpoints. */
-import type { CreatedWebhookEndpoint, CreateWebhookEndpointArgs, ProjectApi, WebhookEndpoint as EndpointInfo, WebhookEndpointsApi } from "iterate/api";
+import type {
+  CreatedWebhookEndpoint,
+  CreateWebhookEndpointArgs,
+  ProjectApi,
+  WebhookEndpoint as EndpointInfo,
+  WebhookEndpointsApi,
+} from "iterate/api";
 import type { Project, WebhookEndpoint } from "../project/contract.js";
 import { deliveryContextPath } from "../webhook/github/delivery-event.js";
 import { ApiTarget } from "./api-target.js";
@@ -34,13 +40,20 @@ class WebhookEndpointsHandle extends ApiTarget implements WebhookEndpointsApi {
     const { provider, name, secret } = checked("webhooks.create", createWebhookEndpoint, args);
     return this.#scope.call(async () => {
       const given = secret === undefined ? null : Buffer.from(secret);
-      const { endpoint, generatedSecret } = await this.#scope.parts.endpoints.create(this.#project.id, provider, name ?? "main", given);
+      const { endpoint, generatedSecret } = await this.#scope.parts.endpoints.create(
+        this.#project.id,
+        provider,
+        name ?? "main",
+        given,
+      );
       return { ...this.#info(endpoint), secret: generatedSecret ?? secret ?? "" };
     });
   }
 
   list(): Promise<readonly EndpointInfo[]> {
-    return this.#scope.call(async () => (await this.#scope.parts.endpoints.list(this.#project.id)).map((endpoint) => this.#info(endpoint)));
+    return this.#scope.call(async () =>
+      (await this.#scope.parts.endpoints.list(this.#project.id)).map((endpoint) => this.#info(endpoint)),
+    );
   }
 
   #info(endpoint: WebhookEndpoint): EndpointInfo {

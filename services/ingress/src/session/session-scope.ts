@@ -40,7 +40,8 @@ export class SessionScope {
 
   /** Runs one call of the session. Throws OVERLOADED above the limit of calls in flight. */
   async call<Value>(run: () => Promise<Value>): Promise<Value> {
-    if (this.#calls >= maxCallsInFlight) throw codedError("OVERLOADED", `the session has ${maxCallsInFlight} calls in flight; await some`);
+    if (this.#calls >= maxCallsInFlight)
+      throw codedError("OVERLOADED", `the session has ${maxCallsInFlight} calls in flight; await some`);
     this.#calls += 1;
     try {
       return await run();

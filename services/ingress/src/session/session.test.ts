@@ -25,11 +25,16 @@ const parts = (overrides: object = {}): SessionParts =>
       list: async () => ({ projects: [project], next: null }),
       create: async () => project,
     },
-    addresses: { project: (slug: string) => `http://p/${slug}`, git: (slug: string) => `http://g/${slug}`, webhook: () => "http://w" },
+    addresses: {
+      project: (slug: string) => `http://p/${slug}`,
+      git: (slug: string) => `http://g/${slug}`,
+      webhook: () => "http://w",
+    },
     headOffset: async () => 7,
     pause: async () => undefined,
     contextLog: (owner: string, path: string, principal: string) => ({
-      append: async (events: object[]) => events.map((event, index) => ({ ...event, offset: index + 1, path, source: { origin: "/", owner, principal } })),
+      append: async (events: object[]) =>
+        events.map((event, index) => ({ ...event, offset: index + 1, path, source: { origin: "/", owner, principal } })),
       read: async () => ({ events: [], scannedThroughOffset: 0, atHead: true }),
       follow: async function* ({ afterOffset }: { afterOffset: number }) {
         yield { events: [], scannedThroughOffset: afterOffset + 1, atHead: true };
@@ -82,7 +87,10 @@ test("a socket without a credential holds authenticate and nothing else", async 
   const { api } = connect(await serve());
   const loose = api as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
   for (const name of ["projects", "whoami", "context"]) await expect(loose[name]?.("a")).rejects.toThrow();
-  await expect(loose["launch"]?.()).rejects.toMatchObject({ code: "NOT_A_METHOD", message: expect.stringContaining("launch") as unknown });
+  await expect(loose["launch"]?.()).rejects.toMatchObject({
+    code: "NOT_A_METHOD",
+    message: expect.stringContaining("launch") as unknown,
+  });
 });
 
 test("the right secret opens a session that says who it is", async () => {
@@ -95,7 +103,9 @@ test("the right secret opens a session that says who it is", async () => {
 test("a wrong secret is refused with its code, and a socket has five tries", async () => {
   const { api } = connect(await serve());
   for (let attempt = 0; attempt < 5; attempt += 1) {
-    await expect(api.authenticate({ type: "admin-secret", secret: "wrong" })).rejects.toMatchObject({ code: "INVALID_CREDENTIALS" });
+    await expect(api.authenticate({ type: "admin-secret", secret: "wrong" })).rejects.toMatchObject({
+      code: "INVALID_CREDENTIALS",
+    });
   }
   await expect(api.authenticate({ type: "admin-secret", secret: token })).rejects.toMatchObject({ code: "INVALID_CREDENTIALS" });
 });
@@ -168,7 +178,13 @@ test("a callback that throws ends its subscription with CODE_FAILED", async () =
 });
 
 test("a session opens its limit of subscriptions and not one more, and a disposed one makes room", async () => {
-  const never = { contextLog: () => ({ follow: async function* () { await new Promise(() => undefined); } }) };
+  const never = {
+    contextLog: () => ({
+      follow: async function* () {
+        await new Promise(() => undefined);
+      },
+    }),
+  };
   const { api } = connect(await serve({ parts: parts(never) }));
   using session = await api.authenticate({ type: "admin-secret", secret: token });
   using handle = await session.projects.get("a");
@@ -183,7 +199,12 @@ test("a fault without a code reaches the client as INTERNAL with what to quote, 
   const { api } = connect(await serve({ parts: broken }));
   using session = await api.authenticate({ type: "admin-secret", secret: token });
   using handle = await session.projects.get("a");
-  const failure = await handle.subscribe(() => undefined).then(() => null, (error: Error) => error);
+  const failure = await handle
+    .subscribe(() => undefined)
+    .then(
+      () => null,
+      (error: Error) => error,
+    );
   expect(failure).toMatchObject({ code: "INTERNAL", message: expect.stringContaining("log-1") as unknown });
   expect(`${failure?.message} ${failure?.stack}`).not.toMatch(/hunter2|app\.js/);
   expect(reported).toHaveLength(1);

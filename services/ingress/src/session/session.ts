@@ -1,5 +1,16 @@
 /** What a socket of `/api` holds: `authenticate` at first, and what it answers once the credential is right. */
-import type { CreateProjectArgs, Credentials, IterateApi, ListProjectsArgs, ProjectApi, ProjectInfo, ProjectsApi, ProjectsPage, SessionApi, SessionIdentity } from "iterate/api";
+import type {
+  CreateProjectArgs,
+  Credentials,
+  IterateApi,
+  ListProjectsArgs,
+  ProjectApi,
+  ProjectInfo,
+  ProjectsApi,
+  ProjectsPage,
+  SessionApi,
+  SessionIdentity,
+} from "iterate/api";
 import { codedError } from "iterate/lib";
 import type { AdminToken } from "../identity/admin-token.js";
 import type { Project } from "../project/contract.js";
@@ -33,7 +44,8 @@ export class UnauthenticatedApi extends ApiTarget implements IterateApi {
       throw codedError("INVALID_CREDENTIALS", `${maxAuthenticateAttempts} attempts were made on this connection; open another`);
     }
     const { secret } = checked("authenticate", credentialsSchema, given);
-    if (!this.#adminToken.matches(secret)) throw codedError("INVALID_CREDENTIALS", "the secret is not the admin token of this deployment");
+    if (!this.#adminToken.matches(secret))
+      throw codedError("INVALID_CREDENTIALS", "the secret is not the admin token of this deployment");
     this.#onAuthenticated();
     return new Session(new SessionScope(this.#parts, this.#adminToken.principal, this.#signal));
   }

@@ -36,7 +36,12 @@ export interface SessionSocketsOptions {
 
 export class SessionSockets {
   readonly #options: SessionSocketsOptions;
-  readonly #server = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes, perMessageDeflate: false, clientTracking: true });
+  readonly #server = new WebSocketServer({
+    noServer: true,
+    maxPayload: maxMessageBytes,
+    perMessageDeflate: false,
+    clientTracking: true,
+  });
   readonly #heartbeat: NodeJS.Timeout;
   readonly #alive = new WeakSet<WebSocket>();
 

@@ -67,7 +67,12 @@ async function run(options: SubscriptionOptions, signal: AbortSignal): Promise<v
       if (!isCodedError(error) || !error.retryable) throw error;
     }
     const wait = resumeLadderMs[failures];
-    if (wait === undefined) throw codedError("UNAVAILABLE", `the log could not be followed in ${failures} attempts; subscribe again after offset ${after}`, { afterOffset: after });
+    if (wait === undefined)
+      throw codedError(
+        "UNAVAILABLE",
+        `the log could not be followed in ${failures} attempts; subscribe again after offset ${after}`,
+        { afterOffset: after },
+      );
     failures += 1;
     await options.pause(wait, signal);
   }

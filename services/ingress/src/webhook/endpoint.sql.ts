@@ -22,7 +22,10 @@ const endpointOf = (row: EndpointRow): WebhookEndpoint => ({
 });
 
 /** Answers null when the project has an endpoint of this provider and name. */
-export async function insertEndpoint(pool: Queryable, endpoint: Omit<WebhookEndpoint, "createdAt">): Promise<WebhookEndpoint | null> {
+export async function insertEndpoint(
+  pool: Queryable,
+  endpoint: Omit<WebhookEndpoint, "createdAt">,
+): Promise<WebhookEndpoint | null> {
   const { rows } = await pool.query<EndpointRow>(
     `insert into webhook_endpoint (id, project_id, provider, name, secret_path) values ($1, $2, $3, $4, $5)
       on conflict (project_id, provider, name) do nothing returning ${columns}`,

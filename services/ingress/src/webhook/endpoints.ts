@@ -31,7 +31,9 @@ export class WebhookEndpoints {
   async create(projectId: string, provider: "github", name: string, secret: Uint8Array | null): Promise<CreatedEndpoint> {
     assertLabel("name", name);
     if (secret !== null && (secret.length < minSecretBytes || secret.length > maxSecretBytes)) {
-      throw codedError("INVALID_INPUT", `the secret is ${secret.length} bytes, not ${minSecretBytes} to ${maxSecretBytes}`, { field: "secret" });
+      throw codedError("INVALID_INPUT", `the secret is ${secret.length} bytes, not ${minSecretBytes} to ${maxSecretBytes}`, {
+        field: "secret",
+      });
     }
     const generatedSecret = secret === null ? randomBytes(32).toString("hex") : null;
     const id = randomBytes(16).toString("hex");
@@ -39,7 +41,11 @@ export class WebhookEndpoints {
     await this.setSecret(projectId, secretPath, secret ?? Buffer.from(generatedSecret ?? ""));
     const endpoint = await insertEndpoint(this.pool, { id, projectId, provider, name, secretPath });
     if (endpoint === null) {
-      throw codedError("ALREADY_EXISTS", `the project has a ${provider} webhook endpoint named ${JSON.stringify(name)}; choose another name`, { name });
+      throw codedError(
+        "ALREADY_EXISTS",
+        `the project has a ${provider} webhook endpoint named ${JSON.stringify(name)}; choose another name`,
+        { name },
+      );
     }
     return { endpoint, generatedSecret };
   }

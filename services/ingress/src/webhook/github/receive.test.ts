@@ -24,7 +24,8 @@ function ports(overrides: Partial<ReceivePorts> = {}) {
     verify: async (_endpoint, body, signature) => sign(body).equals(signature),
     append: async (_owner, _path, event) => {
       const stored = log.get(event.idempotencyKey);
-      if (stored !== undefined && !Buffer.from(stored).equals(event.payload)) throw codedError("IDEMPOTENCY_CONFLICT", "another body");
+      if (stored !== undefined && !Buffer.from(stored).equals(event.payload))
+        throw codedError("IDEMPOTENCY_CONFLICT", "another body");
       log.set(event.idempotencyKey, event.payload);
       return { offset: BigInt(log.size), existing: stored !== undefined };
     },
@@ -44,17 +45,17 @@ function headers(body: Uint8Array, overrides: Record<string, string> = {}) {
   return (name: string) => values[name];
 }
 
-test.for([
-  '{"a":1}',
-  '{ "b" : "\\u001B", "a":[1,2 ] }\n',
-  '\n{"number": 1.0e2}',
-  '{"lone":"\\ud800"}',
-])("the raw body %j is committed byte for byte", async (text) => {
-  const { all, log } = ports();
-  const body = Buffer.from(text);
-  expect(await receiveDelivery("e1", headers(body), body, all)).toMatchObject({ outcome: "accepted", deliveryId: "d-1" });
-  expect(Buffer.from(log.get("github-webhook:e1:d-1") ?? []).toString()).toBe(`{"delivery":{"id":"d-1","name":"issues"},"body":${text}}`);
-});
+test.for(['{"a":1}', '{ "b" : "\\u001B", "a":[1,2 ] }\n', '\n{"number": 1.0e2}', '{"lone":"\\ud800"}'])(
+  "the raw body %j is committed byte for byte",
+  async (text) => {
+    const { all, log } = ports();
+    const body = Buffer.from(text);
+    expect(await receiveDelivery("e1", headers(body), body, all)).toMatchObject({ outcome: "accepted", deliveryId: "d-1" });
+    expect(Buffer.from(log.get("github-webhook:e1:d-1") ?? []).toString()).toBe(
+      `{"delivery":{"id":"d-1","name":"issues"},"body":${text}}`,
+    );
+  },
+);
 
 test("a redelivery is a duplicate, also with another body, and the first stays", async () => {
   const { all, log } = ports();
@@ -70,13 +71,19 @@ test("a redelivery is a duplicate, also with another body, and the first stays",
 test("a signature over equal JSON in other bytes is refused and nothing is appended", async () => {
   const { all, log } = ports();
   const body = Buffer.from('{"a": 1}');
-  await expect(receiveDelivery("e1", headers(Buffer.from('{"a":1}')), body, all)).rejects.toMatchObject({ code: "INVALID_SIGNATURE" });
+  await expect(receiveDelivery("e1", headers(Buffer.from('{"a":1}')), body, all)).rejects.toMatchObject({
+    code: "INVALID_SIGNATURE",
+  });
   expect(log.size).toBe(0);
 });
 
 test("a body is taken at its limit and refused one byte above", async () => {
   const { all } = ports();
-  for (const [size, code] of [[maxBodyBytes - 1, null], [maxBodyBytes, null], [maxBodyBytes + 1, "EVENT_TOO_LARGE"]] as const) {
+  for (const [size, code] of [
+    [maxBodyBytes - 1, null],
+    [maxBodyBytes, null],
+    [maxBodyBytes + 1, "EVENT_TOO_LARGE"],
+  ] as const) {
     const body = Buffer.alloc(size, " ");
     const outcome = receiveDelivery("e1", headers(body, { "x-github-delivery": `d-${size}` }), body, all);
     if (code === null) await expect(outcome).resolves.toMatchObject({ outcome: "accepted" });
@@ -92,7 +99,9 @@ test("the largest body fits an event whatever the delivery's id and name", () =>
 test("a form-encoded delivery is refused with what to choose", async () => {
   const { all } = ports();
   const body = Buffer.from("payload=%7B%7D");
-  await expect(receiveDelivery("e1", headers(body, { "content-type": "application/x-www-form-urlencoded" }), body, all)).rejects.toMatchObject({
+  await expect(
+    receiveDelivery("e1", headers(body, { "content-type": "application/x-www-form-urlencoded" }), body, all),
+  ).rejects.toMatchObject({
     code: "INVALID_INPUT",
     message: expect.stringContaining("application/json") as unknown,
   });

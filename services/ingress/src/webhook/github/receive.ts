@@ -11,7 +11,11 @@ export interface ReceivePorts {
   findEndpoint(id: string): Promise<WebhookEndpoint | null>;
   /** True when the signature over exactly these bytes was made with the endpoint's secret. */
   verify(endpoint: WebhookEndpoint, body: Uint8Array, signature: Uint8Array): Promise<boolean>;
-  append(owner: string, path: string, event: { type: string; payload: Uint8Array; idempotencyKey: string }): Promise<{ offset: bigint; existing: boolean }>;
+  append(
+    owner: string,
+    path: string,
+    event: { type: string; payload: Uint8Array; idempotencyKey: string },
+  ): Promise<{ offset: bigint; existing: boolean }>;
 }
 
 export interface Received {
@@ -26,7 +30,12 @@ export interface Received {
  * Commits the delivery or throws: NOT_FOUND (no such endpoint), INVALID_INPUT or INVALID_SIGNATURE (headers, signature), EVENT_TOO_LARGE,
  * INVALID_JSON, UNAVAILABLE and OVERLOADED (repeat the delivery; nothing is acknowledged).
  */
-export async function receiveDelivery(endpointId: string, header: SingleHeader, body: Uint8Array, ports: ReceivePorts): Promise<Received> {
+export async function receiveDelivery(
+  endpointId: string,
+  header: SingleHeader,
+  body: Uint8Array,
+  ports: ReceivePorts,
+): Promise<Received> {
   const endpoint = await ports.findEndpoint(endpointId);
   if (endpoint === null || endpoint.provider !== "github") {
     throw codedError("NOT_FOUND", "there is no GitHub webhook endpoint at this address; list the project's endpoints");
@@ -40,7 +49,11 @@ export async function receiveDelivery(endpointId: string, header: SingleHeader, 
   }
   const contentType = header("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (contentType !== "application/json") {
-    throw codedError("INVALID_INPUT", `content type ${JSON.stringify(contentType ?? "")} is not application/json; choose it at GitHub`, { header: "Content-Type" });
+    throw codedError(
+      "INVALID_INPUT",
+      `content type ${JSON.stringify(contentType ?? "")} is not application/json; choose it at GitHub`,
+      { header: "Content-Type" },
+    );
   }
   const outcome = await commit(endpoint, delivery, body, ports);
   return { outcome, deliveryId: delivery.id, endpoint };

@@ -27,7 +27,10 @@ const signaturePattern = /^sha256=([0-9a-fA-F]{64})$/;
 export function deliveryHeaders(header: SingleHeader): DeliveryHeaders {
   const signature = signaturePattern.exec(header("x-hub-signature-256") ?? "")?.[1];
   if (signature === undefined) {
-    throw codedError("INVALID_SIGNATURE", "header X-Hub-Signature-256 is not 'sha256=' and 64 hexadecimal digits; set the endpoint's secret at GitHub");
+    throw codedError(
+      "INVALID_SIGNATURE",
+      "header X-Hub-Signature-256 is not 'sha256=' and 64 hexadecimal digits; set the endpoint's secret at GitHub",
+    );
   }
   return {
     id: matching("X-GitHub-Delivery", header("x-github-delivery"), idPattern),
@@ -37,7 +40,11 @@ export function deliveryHeaders(header: SingleHeader): DeliveryHeaders {
 }
 
 function matching(header: string, value: string | undefined, pattern: RegExp): string {
-  if (value === undefined) throw codedError("INVALID_INPUT", `header ${header} is missing; GitHub sends it with every delivery`, { header });
-  if (!pattern.test(value)) throw codedError("INVALID_INPUT", `header ${header} is ${JSON.stringify(value.slice(0, 80))}, not what GitHub sends`, { header });
+  if (value === undefined)
+    throw codedError("INVALID_INPUT", `header ${header} is missing; GitHub sends it with every delivery`, { header });
+  if (!pattern.test(value))
+    throw codedError("INVALID_INPUT", `header ${header} is ${JSON.stringify(value.slice(0, 80))}, not what GitHub sends`, {
+      header,
+    });
   return value;
 }
