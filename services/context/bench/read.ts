@@ -81,7 +81,7 @@ async function streaming(): Promise<void> {
     deployment,
     databaseUrl: database.url,
     natsUrl: nats.url,
-    env: { LOG_LEVEL: "warn" },
+    env: { LOG_LEVEL: "info" },
   });
   const client = server.as("ingress").context;
   const raw = { 500: [] as number[], 2_000: [] as number[] };
@@ -237,7 +237,7 @@ async function appends(inFlight: number, onCommit: CommitObserver | undefined): 
 
 /** From the sending of an append to its answer, and to its arrival at a subscriber of the same and of another process. */
 async function liveness(): Promise<void> {
-  const start = { deployment, databaseUrl: database.url, natsUrl: nats.url, env: { LOG_LEVEL: "warn" } };
+  const start = { deployment, databaseUrl: database.url, natsUrl: nats.url, env: { LOG_LEVEL: "info" } };
   const [writing, other] = await Promise.all([ContextProcess.start(start), ContextProcess.start(start)]);
   const context = { owner: newId("prj"), path: "/live" };
   const client = writing.as("ingress").context;

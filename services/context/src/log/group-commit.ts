@@ -12,21 +12,15 @@
 import { sqlState } from "@iterate-platform/service/sqlstate";
 import { CodedError, codedError, isCodedError } from "iterate/lib";
 import type { ContextBatch, PendingAppend } from "./append-queue.js";
+import { answerCommitted, reloadHeads, type ShardState } from "./batch-truth.js";
+import { giveIds } from "./birth.js";
+import type { CommitCounters } from "./commit-counters.js";
 import { commitStatement, type CommitRow } from "./commit.sql.js";
 import type { CommitObserver, ContextHead } from "./contract.js";
 import { commitTraceparent, commitValues, type CommitToWrite } from "./group-rows.js";
-import { nameOf, type HeadCache } from "./head-cache.js";
-import {
-  claimNextCommit,
-  committedAppends,
-  makeContexts,
-  shardGeneration,
-  type AppendRow,
-  type BornRow,
-  type LastCommitRow,
-} from "./head.sql.js";
-import { keysOf, lookUpKeys, storedReceipts } from "./look-up.js";
-import { int2Array, int8Array, textArray, uuidArray } from "./pg-array.js";
+import type { HeadCache } from "./head-cache.js";
+import { claimNextCommit, shardGeneration, type LastCommitRow } from "./head.sql.js";
+import { keysOf, lookUpKeys } from "./look-up.js";
 import { planCommit, type Plan, type PlannedCommit } from "./plan.js";
 import type { LaneSession } from "./sql-session.js";
 import type { TypeNumbers } from "./type-numbers.js";
@@ -41,11 +35,11 @@ const maxClaimsInTurn = 4;
 const claimTries = 16;
 /** Failed statements after which an append is given back. */
 const maxFailures = 4;
-/** How long an append may wait in all before a failure ends it, below every client's default deadline. */
+/** How long an append may wait while the database is away, below every client's default deadline. */
 const maxWaitMs = 8_000;
+/** Pauses between looks at a database that is away; the last one repeats. */
+const awayLadderMs = [50, 100, 200, 400, 800];
 const uniqueViolation = "23505";
-/** Pauses between looks at a database that is away. */
-const awayLadderMs = [50, 100, 200, 400, 800, 1_600];
 
 export interface CommitterOptions {
   readonly cache: HeadCache;
@@ -60,38 +54,6 @@ export interface CommitterOptions {
   /** Where tests make the process fail. */
   readonly failpoint: (name: string) => void | Promise<void>;
   readonly onFault: (error: unknown) => void;
-}
-
-/** What all lanes of a shard know of it. */
-export interface ShardState {
-  generation: number;
-}
-
-/** Since the start of the process. */
-export interface CommitCounters {
-  groups: number;
-  appends: number;
-  events: number;
-  lostFences: number;
-  claims: number;
-  takenKeys: number;
-  failures: number;
-  foundByAppendId: number;
-  emitDivergences: number;
-}
-
-export function newCounters(): CommitCounters {
-  return {
-    groups: 0,
-    appends: 0,
-    events: 0,
-    lostFences: 0,
-    claims: 0,
-    takenKeys: 0,
-    failures: 0,
-    foundByAppendId: 0,
-    emitDivergences: 0,
-  };
 }
 
 type Decided = Extract<Plan, { kind: "decided" }>;
@@ -173,7 +135,11 @@ export class GroupCommitter {
     await this.#learnTypes(decisions);
     const unnamed = decisions.filter(({ head }) => head.contextId < 0);
     if (unnamed.length === 0) return decisions;
-    const born = await this.#giveIds(unnamed);
+    const born = await giveIds(
+      unnamed.map(({ head }) => head),
+      this.#options.cache,
+      this.#session,
+    );
     return decisions.filter((decision) => {
       if (decision.head.contextId >= 0) return true;
       const head = born.get(decision.batch.context.name)!;
@@ -195,29 +161,6 @@ export class GroupCommitter {
     if (types.makeRoom(missing.size))
       for (const { commit } of decisions) for (const { event } of commit.rows) missing.add(event.type);
     await types.learn([...missing], this.#session);
-  }
-
-  async #giveIds(unnamed: readonly Decision[]): Promise<Map<string, ContextHead>> {
-    const heads = unnamed.map(({ head }) => head);
-    const rows = await this.#session.query<BornRow>(makeContexts, [
-      textArray(heads.map(({ address }) => address.owner)),
-      textArray(heads.map(({ address }) => address.path)),
-      int2Array(heads.map(({ partition }) => partition)),
-    ]);
-    const made = new Map(
-      rows.map(([owner, path, id, createdAtUs]) => [
-        nameOf({ owner, path }),
-        { contextId: Number(id), createdAtUs: Number(createdAtUs) },
-      ]),
-    );
-    const others = heads.filter(({ address }) => !made.has(nameOf(address))).map(({ address }) => address);
-    const loaded = others.length === 0 ? [] : await this.#options.cache.loadForAppend(others, this.#session);
-    return new Map([
-      ...heads
-        .filter(({ address }) => made.has(nameOf(address)))
-        .map((head) => [nameOf(head.address), { ...head, ...made.get(nameOf(head.address))! }] as const),
-      ...loaded.map((head) => [nameOf(head.address), head] as const),
-    ]);
   }
 
   /** Commits the group; answers the decisions whose context lost the fence. */
@@ -334,7 +277,7 @@ export class GroupCommitter {
     const batches = lost.map(({ batch }) => batch);
     for (const { appends } of batches) for (const append of appends) append.losses += 1;
     await this.#reload(lost.map(({ batch, head }) => ({ batch, contextId: head.contextId })));
-    await this.#answerCommitted(batches);
+    this.#options.counters.foundByAppendId += await answerCommitted(batches, this.#session);
     let claims = 0;
     for (const batch of batches) {
       this.#giveBack(batch, ({ losses }) => losses >= maxLosses, `lost ${maxLosses} commits of this context to other writers`);
@@ -356,57 +299,8 @@ export class GroupCommitter {
     cache.clear();
   }
 
-  async #reload(items: readonly { batch: ContextBatch; contextId: number }[]): Promise<void> {
-    const { cache, shard } = this.#options;
-    const known = items.filter(({ contextId }) => contextId >= 0);
-    const heads = new Map(
-      (
-        await cache.refresh(
-          known.map(({ contextId }) => contextId),
-          this.#session,
-        )
-      ).map((head) => [head.contextId, head]),
-    );
-    for (const { batch, contextId } of known) {
-      batch.context.reloaded(heads.get(contextId) ?? batch.context.head!, shard.generation);
-    }
-    const unnamed = items.filter(({ contextId }) => contextId < 0).map(({ batch }) => batch.context);
-    if (unnamed.length === 0) return;
-    const loaded = await cache.loadForAppend(
-      unnamed.map(({ address }) => address),
-      this.#session,
-    );
-    for (const [index, context] of unnamed.entries()) {
-      context.reloaded(loaded[index]!, shard.generation);
-    }
-  }
-
-  /** Answers the appends that are in the log already, sent before by this process or through another; says how many. */
-  async #answerCommitted(batches: readonly ContextBatch[]): Promise<number> {
-    const asked = batches
-      .flatMap((batch) => batch.appends.map((append) => ({ batch, append, contextId: batch.context.head!.contextId })))
-      .filter(({ contextId }) => contextId >= 0);
-    if (asked.length === 0) return 0;
-    const rows = await this.#session.query<AppendRow>(committedAppends, [
-      int8Array(asked.map(({ contextId }) => contextId)),
-      uuidArray(asked.map(({ append }) => append.idBytes)),
-    ]);
-    if (rows.length === 0) return 0;
-    const found = new Map(
-      rows.map(([contextId, appendId, offset, createdAtUs]) => [
-        `${contextId} ${appendId}`,
-        { offset: Number(offset), createdAtUs: Number(createdAtUs) },
-      ]),
-    );
-    for (const { batch, append, contextId } of asked) {
-      const first = found.get(`${contextId} ${append.appendId}`);
-      if (first === undefined) continue;
-      const keys = await lookUpKeys(this.#session, contextId, keysOf([append]));
-      batch.appends.splice(batch.appends.indexOf(append), 1);
-      this.#options.counters.foundByAppendId += 1;
-      append.resolve(storedReceipts(append, first, keys));
-    }
-    return found.size;
+  #reload(items: readonly { readonly batch: ContextBatch; readonly contextId: number }[]): Promise<void> {
+    return reloadHeads(items, this.#options.cache, this.#options.shard, this.#session);
   }
 
   /** Reads what a refusal would rest on: the head and every key, after the appends arrived. */
@@ -473,7 +367,8 @@ export class GroupCommitter {
     for (let attempt = 0; ; attempt += 1) {
       try {
         await this.#reload(open.map((batch) => ({ batch, contextId: this.#headOf(batch).contextId })));
-        const answered = await this.#answerCommitted(open);
+        const answered = await answerCommitted(open, this.#session);
+        counters.foundByAppendId += answered;
         // The append that was sent before is known and gone: nobody else is under suspicion.
         const isCleared = isAway || (isRepeated && answered > 0);
         for (const batch of open) this.#retry(batch, error, isAway, isCleared);
