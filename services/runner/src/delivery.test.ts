@@ -42,7 +42,11 @@ describe("delivery to a native processor", () => {
     const emitted = await project.events("/a", "ticked");
     expect(emitted.map(({ payload }) => (payload as { of: number }).of)).toEqual(ticks);
     expect(emitted[0]).toMatchObject({
-      source: { origin: "/a", cause: { depth: 1 }, processor: { slug: "counter", version: "1", whileProcessing: { offset: ticks[0], type: "tick" } } },
+      source: {
+        origin: "/a",
+        cause: { depth: 1 },
+        processor: { slug: "counter", version: "1", whileProcessing: { offset: ticks[0], type: "tick" } },
+      },
     });
   });
 
@@ -50,7 +54,8 @@ describe("delivery to a native processor", () => {
     const project = platform.project("/a");
     await project.append("/a", { type: "tick" }, { type: "tick" }, { type: "tick" });
     const seen: Record<string, number[]> = { all: [], later: [] };
-    const note = (name: string) => () => new Scripted(({ event }) => void (event?.type === "tick" && seen[name]!.push(event.offset)));
+    const note = (name: string) => () =>
+      new Scripted(({ event }) => void (event?.type === "tick" && seen[name]!.push(event.offset)));
     await runner({ all: note("all"), later: note("later") });
     await project.subscribe("/a", "all", { afterOffset: 0 });
     await project.subscribe("/a", "later");
@@ -77,7 +82,12 @@ describe("delivery to a native processor", () => {
     await eventually(async () => (await project.events("/a", haltedType)).length === 1, slow);
     const [fact] = await project.events("/a", haltedType);
     expect(fact).toMatchObject({
-      payload: { name: "scripted", offset: tick!.offset, attempts: 4, error: { code: "CODE_FAILED", message: "the handler is broken", stack: "at handler (triage.ts:7)" } },
+      payload: {
+        name: "scripted",
+        offset: tick!.offset,
+        attempts: 4,
+        error: { code: "CODE_FAILED", message: "the handler is broken", stack: "at handler (triage.ts:7)" },
+      },
       source: { platform: true, origin: "/a" },
     });
     expect((fact!.payload as { afterOffset: number }).afterOffset).toBeLessThan(tick!.offset);
@@ -124,23 +134,33 @@ describe("delivery to a native processor", () => {
     await project.subscribe("/a", "scripted", { consumes: ["tick"] });
     await project.append("/a", { type: "tick" });
     await eventually(async () => (await project.events("/a", haltedType)).length === 1, slow);
-    expect((await project.events("/a", haltedType))[0]).toMatchObject({ payload: { attempts: 1, error: { code: "PERMANENT_FAILURE" } } });
+    expect((await project.events("/a", haltedType))[0]).toMatchObject({
+      payload: { attempts: 1, error: { code: "PERMANENT_FAILURE" } },
+    });
     expect(tries).toBe(1);
   });
 
   it("finds the one event of a batch that fails, charges it alone and delivers all before it", async () => {
     const project = platform.project("/a");
-    const batch = await project.append("/a", ...Array.from({ length: 9 }, (_, n) => ({ type: "tick", payload: { poison: n === 6 } })));
+    const batch = await project.append(
+      "/a",
+      ...Array.from({ length: 9 }, (_, n) => ({ type: "tick", payload: { poison: n === 6 } })),
+    );
     const poison = batch[6]!.offset;
-    await runner({
-      scripted: () =>
-        new Scripted(({ event }) => {
-          if ((event?.payload as { poison?: boolean } | undefined)?.poison === true) throw new Error("poison");
-        }),
-    }, { env: { DELIVERY_MAX_ATTEMPTS: "3", DELIVERY_RETRY_BASE_MS: "2" } });
+    await runner(
+      {
+        scripted: () =>
+          new Scripted(({ event }) => {
+            if ((event?.payload as { poison?: boolean } | undefined)?.poison === true) throw new Error("poison");
+          }),
+      },
+      { env: { DELIVERY_MAX_ATTEMPTS: "3", DELIVERY_RETRY_BASE_MS: "2" } },
+    );
     await project.subscribe("/a", "scripted", { consumes: ["tick"], afterOffset: 0 });
     await eventually(async () => (await project.events("/a", haltedType)).length === 1, slow);
-    expect((await project.events("/a", haltedType))[0]).toMatchObject({ payload: { offset: poison, afterOffset: poison - 1, attempts: 3 } });
+    expect((await project.events("/a", haltedType))[0]).toMatchObject({
+      payload: { offset: poison, afterOffset: poison - 1, attempts: 3 },
+    });
   });
 
   it("[iterate-51] [iterate-52] a row replaced while its batch is in flight gets nothing of it, and the next batch goes to the new target", async () => {
@@ -180,7 +200,9 @@ describe("delivery to a native processor", () => {
     const seen: number[] = [];
     await runner(scripted(({ event }) => void (event && seen.push(event.offset))));
     await eventually(() => seen.includes(tick!.offset), slow);
-    expect(await eventually(async () => ((await platformRow(project.owner, "scripted"))?.status === "active" ? true : null), slow)).toBe(true);
+    expect(
+      await eventually(async () => ((await platformRow(project.owner, "scripted"))?.status === "active" ? true : null), slow),
+    ).toBe(true);
   });
 
   it("[iterate-63] the next event waits for the blockers of the one before, nested ones too", async () => {
@@ -214,7 +236,12 @@ describe("delivery to a native processor", () => {
     const [second] = await project.append("/a", { type: "tick" });
     await settled(of, project.owner, "/a", "scripted", second!.offset);
     await eventually(() => of.lines.filter(({ message }) => message === "background work failed").length === 2, slow);
-    expect(of.lines.find(({ message }) => message === "background work failed")).toMatchObject({ owner: project.owner, contextPath: "/a", subscription: "scripted", code: "CODE_FAILED" });
+    expect(of.lines.find(({ message }) => message === "background work failed")).toMatchObject({
+      owner: project.owner,
+      contextPath: "/a",
+      subscription: "scripted",
+      code: "CODE_FAILED",
+    });
     expect(await project.events("/a", haltedType)).toEqual([]);
   });
 
@@ -276,7 +303,10 @@ describe("delivery to a native processor", () => {
     );
     await project.subscribe("/a", "scripted", { consumes: ["tick"] });
     await project.append("/a", { type: "tick" });
-    await eventually(async () => (await project.events("/a", itx.loopLimit.type)).length === 1, { timeoutMs: 60_000, intervalMs: 100 });
+    await eventually(async () => (await project.events("/a", itx.loopLimit.type)).length === 1, {
+      timeoutMs: 60_000,
+      intervalMs: 100,
+    });
     const ticks = await project.events("/a", "tick");
     expect(ticks.map(({ source }) => source.cause.depth)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
     await settled(of, project.owner, "/a", "scripted", ticks[8]!.offset);
@@ -288,10 +318,15 @@ describe("delivery to a native processor", () => {
 
   it("[iterate-84] the same with emitted events", async () => {
     const project = platform.project("/a");
-    await runner(scripted(({ event, emit }) => void (event?.type === "tick" && emit({ type: "tick", payload: { after: event.offset } }))));
+    await runner(
+      scripted(({ event, emit }) => void (event?.type === "tick" && emit({ type: "tick", payload: { after: event.offset } }))),
+    );
     await project.subscribe("/a", "scripted", { consumes: ["tick"] });
     await project.append("/a", { type: "tick" });
-    await eventually(async () => (await project.events("/a", itx.loopLimit.type)).length === 1, { timeoutMs: 60_000, intervalMs: 100 });
+    await eventually(async () => (await project.events("/a", itx.loopLimit.type)).length === 1, {
+      timeoutMs: 60_000,
+      intervalMs: 100,
+    });
     expect((await project.events("/a", "tick")).map(({ source }) => source.cause.depth)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
     expect(await project.events("/a", itx.subscriptionDeliveryFailed.type)).toEqual([]);
   }, 90_000);
@@ -334,7 +369,9 @@ describe("delivery to a native processor", () => {
     expect(await project.events("/a", "b")).toHaveLength(1);
     const failed = await eventually(async () => (await project.events("/a", itx.subscriptionDeliveryFailed.type))[0], slow);
     expect(failed).toMatchObject({ payload: { name: "scripted", type: "a", error: { code: "IDEMPOTENCY_CONFLICT" } } });
-    const letters = await query(platform.runnerDatabase.url, "select id, error_code from dead_letter where owner = $1", [project.owner]);
+    const letters = await query(platform.runnerDatabase.url, "select id, error_code from dead_letter where owner = $1", [
+      project.owner,
+    ]);
     expect(letters).toEqual([{ id: (failed.payload as { emit: string }).emit, error_code: "IDEMPOTENCY_CONFLICT" }]);
     const [next] = await project.append("/a", { type: "tick" });
     await settled(of, project.owner, "/a", "scripted", next!.offset);
@@ -359,5 +396,11 @@ interface Row {
 }
 
 async function platformRow(owner: string, name: string): Promise<Row | undefined> {
-  return (await query<Row & Record<string, unknown>>(platform.runnerDatabase.url, "select status, host, attempt, error_code from delivery where owner = $1 and name = $2", [owner, name]))[0];
+  return (
+    await query<Row & Record<string, unknown>>(
+      platform.runnerDatabase.url,
+      "select status, host, attempt, error_code from delivery where owner = $1 and name = $2",
+      [owner, name],
+    )
+  )[0];
 }

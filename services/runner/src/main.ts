@@ -22,11 +22,20 @@ await runService({
   migrationsDir: new URL("../migrations", import.meta.url),
   main: (runtime) => {
     const { config, log, trust, metrics, readiness } = runtime;
-    const leasePool = createPool({ url: config.databaseDirectUrl ?? config.databaseUrl, applicationName: "iterate-runner-leases", max: leaseConnections });
+    const leasePool = createPool({
+      url: config.databaseDirectUrl ?? config.databaseUrl,
+      applicationName: "iterate-runner-leases",
+      max: leaseConnections,
+    });
     const renewed = readiness.progress("leases", 3 * config.leaseTtlMs);
     const loops = { watermark: readiness.progress("watermarks", 60_000), due: readiness.progress("due deliveries", 60_000) };
-    const attempts = metrics.histogram("iterate.delivery.attempt.duration", { description: "Duration of delivery attempts by outcome.", unit: "s" });
-    const delivered = metrics.counter("iterate.delivery.events", { description: "Events handed to processors by outcome of the attempt." });
+    const attempts = metrics.histogram("iterate.delivery.attempt.duration", {
+      description: "Duration of delivery attempts by outcome.",
+      unit: "s",
+    });
+    const delivered = metrics.counter("iterate.delivery.events", {
+      description: "Events handed to processors by outcome of the attempt.",
+    });
 
     const runner = composeRunner({
       config,
@@ -46,7 +55,11 @@ await runService({
         delivered.add(events, { outcome });
       },
     });
-    metrics.observedGauge("iterate.runner.partitions", { description: "Partitions this pod works on." }, () => runner.intake.partitions);
+    metrics.observedGauge(
+      "iterate.runner.partitions",
+      { description: "Partitions this pod works on." },
+      () => runner.intake.partitions,
+    );
     metrics.observedGauge("iterate.delivery.turns", { description: "Batches in flight, and those that wait for a turn." }, () =>
       Object.entries(runner.turns.counts).map(([state, value]) => ({ value, labels: { state } })),
     );

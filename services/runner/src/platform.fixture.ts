@@ -22,7 +22,11 @@ const services = new URL("../../", import.meta.url);
 export const takenPartitions = 16;
 
 /** Runs one statement on a connection of its own. */
-export async function query<Row = Record<string, unknown>>(url: string, text: string, values: readonly unknown[] = []): Promise<Row[]> {
+export async function query<Row = Record<string, unknown>>(
+  url: string,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<Row[]> {
   const pool = createPool({ url, applicationName: "test", max: 1 });
   try {
     return (await pool.query<Row>(text, values)).rows;
@@ -38,7 +42,12 @@ export class ServiceProcess {
   readonly #exited: Promise<void>;
   readonly lines: readonly string[];
 
-  private constructor(child: ChildProcess, exited: Promise<void>, ports: Readonly<Record<string, number>>, lines: readonly string[]) {
+  private constructor(
+    child: ChildProcess,
+    exited: Promise<void>,
+    ports: Readonly<Record<string, number>>,
+    lines: readonly string[],
+  ) {
     this.#child = child;
     this.#exited = exited;
     this.ports = ports;
@@ -103,7 +112,15 @@ export class TestPlatform {
   context: ServiceProcess;
   readonly contextUrl: string;
 
-  private constructor(parts: { contextDatabase: TestDatabase; runnerDatabase: TestDatabase; nats: TestNats; keys: Keys; directory: string; context: ServiceProcess; trust: Trust }) {
+  private constructor(parts: {
+    contextDatabase: TestDatabase;
+    runnerDatabase: TestDatabase;
+    nats: TestNats;
+    keys: Keys;
+    directory: string;
+    context: ServiceProcess;
+    trust: Trust;
+  }) {
     this.contextDatabase = parts.contextDatabase;
     this.runnerDatabase = parts.runnerDatabase;
     this.nats = parts.nats;
@@ -127,8 +144,14 @@ export class TestPlatform {
       migrate({ url: contextDatabase.url, dir: new URL("context/migrations", services).pathname }),
       migrate({ url: runnerDatabase.url, dir: new URL("runner/migrations", services).pathname }),
     ]);
-    await query(runnerDatabase.url, `update partition_lease set pod = 'elsewhere', expires_at = 'infinity' where partition >= ${takenPartitions}`);
-    const keys: Keys = { ...files, trustOf: (service) => Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile }) };
+    await query(
+      runnerDatabase.url,
+      `update partition_lease set pod = 'elsewhere', expires_at = 'infinity' where partition >= ${takenPartitions}`,
+    );
+    const keys: Keys = {
+      ...files,
+      trustOf: (service) => Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile }),
+    };
     const context = await ServiceProcess.start("context/src/main.ts", {
       DATABASE_URL: contextDatabase.url,
       NATS_URL: nats.url,
@@ -137,7 +160,15 @@ export class TestPlatform {
       ITERATE_TRUSTED_KEYS_FILE: keys.trustedKeysFile,
       ITERATE_SECRET_KEYS: JSON.stringify({ primary: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
     });
-    return new TestPlatform({ contextDatabase, runnerDatabase, nats, keys, directory, context, trust: await keys.trustOf("ingress") });
+    return new TestPlatform({
+      contextDatabase,
+      runnerDatabase,
+      nats,
+      keys,
+      directory,
+      context,
+      trust: await keys.trustOf("ingress"),
+    });
   }
 
   /** A project of its own, with these contexts among the partitions that runners of the test take. */
@@ -184,7 +215,7 @@ export class TestProject {
   /** Every event of the context, or those of one type. */
   async events(path: string, type?: string): Promise<StreamEvent[]> {
     const found: StreamEvent[] = [];
-    for (let afterOffset = 0; ; ) {
+    for (let afterOffset = 0; ;) {
       const page = await this.#logOf(path).read({ afterOffset, limit: 1_000, ...(type === undefined ? {} : { types: [type] }) });
       found.push(...page.events);
       if (page.atHead) return found;
@@ -193,7 +224,11 @@ export class TestProject {
   }
 
   /** Subscribes a native processor. */
-  async subscribe(path: string, name: string, options: { processor?: string; consumes?: string[]; afterOffset?: number } = {}): Promise<StreamEvent> {
+  async subscribe(
+    path: string,
+    name: string,
+    options: { processor?: string; consumes?: string[]; afterOffset?: number } = {},
+  ): Promise<StreamEvent> {
     const { processor = name, ...rest } = options;
     const target = ["itx", "builtins", "processors", ["get", processor]];
     const [configured] = await this.append(path, { type: itx.subscriptionConfigured.type, payload: { name, target, ...rest } });

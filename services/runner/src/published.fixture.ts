@@ -16,7 +16,11 @@ export interface CodeServices {
 export async function startCodeServices(platform: TestPlatform): Promise<CodeServices> {
   const database: TestDatabase = await (await startPostgres()).createDatabase();
   await migrate({ url: database.url, dir: new URL("../../bundler/migrations", import.meta.url).pathname });
-  const common = { GRPC_LISTEN: "127.0.0.1:0", HTTP_LISTEN: "127.0.0.1:0", ITERATE_TRUSTED_KEYS_FILE: platform.keys.trustedKeysFile };
+  const common = {
+    GRPC_LISTEN: "127.0.0.1:0",
+    HTTP_LISTEN: "127.0.0.1:0",
+    ITERATE_TRUSTED_KEYS_FILE: platform.keys.trustedKeysFile,
+  };
   const [isolate, worker] = await Promise.all([
     ServiceProcess.start("runner/src/isolate-main.ts", { ...common, ISOLATE_TENANCY: "shared" }),
     ServiceProcess.start("bundler/src/worker-main.ts", { ...common, BUILD_CPU_S: "120" }),
@@ -31,12 +35,19 @@ export async function startCodeServices(platform: TestPlatform): Promise<CodeSer
   const bundlerUrl = `http://127.0.0.1:${bundler.ports["grpc"]}`;
   const repos = createClient(RepoServiceClient, bundlerUrl, { trust: await platform.keys.trustOf("ingress"), audience: "bundler" });
   return {
-    env: { ISOLATE_URL: `http://127.0.0.1:${isolate.ports["grpc"]}`, ISOLATE_HTTP_URL: `http://127.0.0.1:${isolate.ports["http"]}`, BUNDLER_URL: bundlerUrl },
+    env: {
+      ISOLATE_URL: `http://127.0.0.1:${isolate.ports["grpc"]}`,
+      ISOLATE_HTTP_URL: `http://127.0.0.1:${isolate.ports["http"]}`,
+      BUNDLER_URL: bundlerUrl,
+    },
     isolate,
     commit: async (owner, files) => {
       const changes = Object.entries(files).map(([path, content]) => ({ path, content: Buffer.from(content) }));
       const author = { name: "Test", email: "test@example.com" };
-      const { oid } = await repos.commitFiles({ repo: { owner, path: "/repos/config" }, message: "change", changes, author }, { deadlineMs: 60_000 });
+      const { oid } = await repos.commitFiles(
+        { repo: { owner, path: "/repos/config" }, message: "change", changes, author },
+        { deadlineMs: 60_000 },
+      );
       return oid;
     },
     stop: async () => {

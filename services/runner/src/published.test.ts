@@ -18,19 +18,34 @@ let oid: string;
 const slow = { timeoutMs: 60_000, intervalMs: 100 };
 const tick = (action?: string) => ({ type: "tick", payload: action === undefined ? {} : { do: action } });
 const haltedType = itx.subscriptionDeliveryHalted.type;
-const settled = (path: string, name: string, offset: number) => runner.snapshots.waitUntilProcessed({ owner: project.owner, path }, name, offset, 60_000, new AbortController().signal);
+const settled = (path: string, name: string, offset: number) =>
+  runner.snapshots.waitUntilProcessed({ owner: project.owner, path }, name, offset, 60_000, new AbortController().signal);
 
 beforeAll(async () => {
   platform = await TestPlatform.start();
   services = await startCodeServices(platform);
   runner = await startRunner(platform, { env: { ...services.env, DELIVERY_MAX_ATTEMPTS: "3", DELIVERY_RETRY_BASE_MS: "5" } });
   project = platform.project("/repos/config", "/a", "/b");
-  await project.append("/", { type: projectEvents.projectCreateRequested.type, payload: { slug: "acme" } }, { type: projectEvents.projectCreated.type, payload: {} });
-  await project.subscribe("/repos/config", "publication", { consumes: [repo.commitCompleted.type, repo.publicationSettled.type], afterOffset: 0 });
+  await project.append(
+    "/",
+    { type: projectEvents.projectCreateRequested.type, payload: { slug: "acme" } },
+    { type: projectEvents.projectCreated.type, payload: {} },
+  );
+  await project.subscribe("/repos/config", "publication", {
+    consumes: [repo.commitCompleted.type, repo.publicationSettled.type],
+    afterOffset: 0,
+  });
   const trust = await platform.keys.trustOf("runner");
-  const listener = fetchListener(runner.pages, { listen: { variable: "HTTP_LISTEN", host: "127.0.0.1", port: 0 }, log: createLog("runner", { level: "error" }), trust });
+  const listener = fetchListener(runner.pages, {
+    listen: { variable: "HTTP_LISTEN", host: "127.0.0.1", port: 0 },
+    log: createLog("runner", { level: "error" }),
+    trust,
+  });
   const port = await listener.start();
-  const headers = { ...(await (await platform.keys.trustOf("ingress")).headers("runner")), "x-iterate-base-path": "/projects/acme" };
+  const headers = {
+    ...(await (await platform.keys.trustOf("ingress")).headers("runner")),
+    "x-iterate-base-path": "/projects/acme",
+  };
   pages = { url: `http://127.0.0.1:${port}/fetch/${project.owner}`, headers, stop: () => listener.drain(500) };
 }, 240_000);
 
@@ -41,16 +56,29 @@ afterAll(async () => {
   await platform?.stop();
 }, 60_000);
 
-const page = (path: string, init: RequestInit & { duplex?: "half" } = {}) => fetch(pages.url + path, { ...init, headers: { ...pages.headers, ...(init.headers as Record<string, string>) } });
+const page = (path: string, init: RequestInit & { duplex?: "half" } = {}) =>
+  fetch(pages.url + path, { ...init, headers: { ...pages.headers, ...(init.headers as Record<string, string>) } });
 
 describe("before anything is published", () => {
   it("[iterate-53] a facet dangles without an attempt, and a page is 404", async () => {
     await project.append("/a", {
       type: itx.subscriptionConfigured.type,
-      payload: { name: "early", target: ["itx", "facets", ["get", "early", { source: ["itx", "config"], module: "scripted.ts", className: "ScriptedDurableObject" }]], consumes: ["tick"], afterOffset: 0 },
+      payload: {
+        name: "early",
+        target: [
+          "itx",
+          "facets",
+          ["get", "early", { source: ["itx", "config"], module: "scripted.ts", className: "ScriptedDurableObject" }],
+        ],
+        consumes: ["tick"],
+        afterOffset: 0,
+      },
     });
     await project.append("/a", tick());
-    await eventually(() => runner.lines.some(({ message, outcome }) => message === "delivery waits" && outcome === "dangling"), slow);
+    await eventually(
+      () => runner.lines.some(({ message, outcome }) => message === "delivery waits" && outcome === "dangling"),
+      slow,
+    );
     const answer = await page("/");
     expect(answer.status).toBe(404);
     expect(await answer.json()).toMatchObject({ code: "NOT_FOUND" });
@@ -65,11 +93,17 @@ describe("publication", () => {
       return found.length > 0 ? found : null;
     }, slow);
     const [pointer] = await project.events("/", itx.rewriteRuleConfigured.type);
-    expect(updated).toMatchObject({ payload: { commitOid: oid, modules: { "worker.ts": {}, "scripted.ts": { classes: ["ScriptedDurableObject"] } } }, source: { platform: true, origin: "/repos/config" } });
+    expect(updated).toMatchObject({
+      payload: { commitOid: oid, modules: { "worker.ts": {}, "scripted.ts": { classes: ["ScriptedDurableObject"] } } },
+      source: { platform: true, origin: "/repos/config" },
+    });
     expect(updated!.offset).toBe(pointer!.offset + 1);
     expect(updated!.createdAt).toBe(pointer!.createdAt);
     await eventually(async () => (await project.events("/repos/config", repo.publicationSettled.type)).length === 1, slow);
-    for (const [path, name] of [["/a", "scripted"], ["/b", "harmful"]] as const) {
+    for (const [path, name] of [
+      ["/a", "scripted"],
+      ["/b", "harmful"],
+    ] as const) {
       const rows = await project.events(path, itx.subscriptionConfigured.type);
       expect(rows.at(-1)).toMatchObject({ payload: { name, consumes: ["tick"], afterOffset: 0 } });
     }
@@ -91,12 +125,23 @@ describe("publication", () => {
   it("removes the rows of processors that are gone, and leaves the others alone", async () => {
     const configured = async (path: string) => (await project.events(path, itx.subscriptionConfigured.type)).length;
     const beforeA = await configured("/a");
-    await services.commit(project.owner, { ...projectFiles, "iterate.toml": projectFiles["iterate.toml"].replace(/\[processors\.harmful\][^[]*/, "") });
+    await services.commit(project.owner, {
+      ...projectFiles,
+      "iterate.toml": projectFiles["iterate.toml"].replace(/\[processors\.harmful\][^[]*/, ""),
+    });
     await eventually(async () => (await project.events("/b", itx.subscriptionConfigured.type)).at(-1)?.payload, slow);
-    await eventually(async () => ((await project.events("/b", itx.subscriptionConfigured.type)).at(-1)!.payload as { target: unknown }).target === null, slow);
+    await eventually(
+      async () =>
+        ((await project.events("/b", itx.subscriptionConfigured.type)).at(-1)!.payload as { target: unknown }).target === null,
+      slow,
+    );
     expect(await configured("/a")).toBe(beforeA);
     await services.commit(project.owner, projectFiles);
-    await eventually(async () => ((await project.events("/b", itx.subscriptionConfigured.type)).at(-1)!.payload as { target: unknown }).target !== null, slow);
+    await eventually(
+      async () =>
+        ((await project.events("/b", itx.subscriptionConfigured.type)).at(-1)!.payload as { target: unknown }).target !== null,
+      slow,
+    );
   }, 180_000);
 });
 
@@ -104,23 +149,52 @@ describe("delivery to project code in an isolate", () => {
   it("keeps state and emitted events together, with the code's own log records attributed", async () => {
     const [sent] = await project.append("/a", tick("emit"));
     await settled("/a", "scripted", sent!.offset);
-    const emitted = await eventually(async () => (await project.events("/a", "a")).find(({ payload }) => (payload as { of?: number }).of === sent!.offset), slow);
-    expect(emitted.source).toMatchObject({ origin: "/a", cause: { depth: 1 }, processor: { slug: "scripted", whileProcessing: { offset: sent!.offset } } });
+    const emitted = await eventually(
+      async () => (await project.events("/a", "a")).find(({ payload }) => (payload as { of?: number }).of === sent!.offset),
+      slow,
+    );
+    expect(emitted.source).toMatchObject({
+      origin: "/a",
+      cause: { depth: 1 },
+      processor: { slug: "scripted", whileProcessing: { offset: sent!.offset } },
+    });
     expect(emitted.source.platform).toBeUndefined();
     const { state } = await runner.snapshots.snapshot({ owner: project.owner, path: "/a" }, "scripted");
     expect((state as { seen: number[] }).seen).toContain(sent!.offset);
-    await eventually(() => runner.lines.some(({ message, owner, contextPath, subscription, source }) => message === `emitting for ${sent!.offset}` && owner === project.owner && contextPath === "/a" && subscription === "scripted" && source === "code"), slow);
+    await eventually(
+      () =>
+        runner.lines.some(
+          ({ message, owner, contextPath, subscription, source }) =>
+            message === `emitting for ${sent!.offset}` &&
+            owner === project.owner &&
+            contextPath === "/a" &&
+            subscription === "scripted" &&
+            source === "code",
+        ),
+      slow,
+    );
   }, 90_000);
 
   it("[iterate-63] [iterate-64] [iterate-65] blocks, goes on after a background failure and a throwing reduce", async () => {
     const sent = await project.append("/a", tick("block"), tick("background"), tick("reduce-throws"), tick());
     await settled("/a", "scripted", sent[3]!.offset);
-    await eventually(async () => (await project.events("/a", "b")).some(({ payload }) => (payload as { of?: number } | undefined)?.of === sent[0]!.offset), slow);
+    await eventually(
+      async () =>
+        (await project.events("/a", "b")).some(({ payload }) => (payload as { of?: number } | undefined)?.of === sent[0]!.offset),
+      slow,
+    );
     const { state } = await runner.snapshots.snapshot({ owner: project.owner, path: "/a" }, "scripted");
     const { seen } = state as { seen: number[] };
     expect(seen).toEqual(expect.arrayContaining([sent[0]!.offset, sent[1]!.offset, sent[3]!.offset]));
     expect(seen).not.toContain(sent[2]!.offset);
-    await eventually(() => runner.lines.some(({ message, contextPath, subscription }) => message === "background work failed" && contextPath === "/a" && subscription === "scripted"), slow);
+    await eventually(
+      () =>
+        runner.lines.some(
+          ({ message, contextPath, subscription }) =>
+            message === "background work failed" && contextPath === "/a" && subscription === "scripted",
+        ),
+      slow,
+    );
   }, 90_000);
 
   it("[iterate-66] [iterate-85] repeats a failed delivery whole: its appends are there once, its emit once", async () => {
@@ -162,13 +236,19 @@ describe("delivery to project code in an isolate", () => {
   }, 90_000);
 
   it("[iterate-50] [iterate-49] halts at once on a permanent failure, after its attempts on another, and resumes past it", async () => {
-    for (const [action, attempts, code] of [["permanent", 1, "PERMANENT_FAILURE"], ["always-throw", 3, "CODE_FAILED"]] as const) {
+    for (const [action, attempts, code] of [
+      ["permanent", 1, "PERMANENT_FAILURE"],
+      ["always-throw", 3, "CODE_FAILED"],
+    ] as const) {
       const halts = (await project.events("/b", haltedType)).length;
       const [sent] = await project.append("/b", tick(action));
       const fact = await eventually(async () => (await project.events("/b", haltedType))[halts], slow);
       expect(fact).toMatchObject({ payload: { name: "harmful", offset: sent!.offset, attempts, error: { code } } });
       expect((fact.payload as { error: { stack: string } }).error.stack).toContain("scripted");
-      await project.append("/b", { type: itx.subscriptionDeliveryResumed.type, payload: { name: "harmful", afterOffset: sent!.offset } });
+      await project.append("/b", {
+        type: itx.subscriptionDeliveryResumed.type,
+        payload: { name: "harmful", afterOffset: sent!.offset },
+      });
     }
   }, 120_000);
 
@@ -180,7 +260,10 @@ describe("delivery to project code in an isolate", () => {
     const fact = await eventually(async () => (await project.events("/b", haltedType))[halts], slow);
     expect(fact).toMatchObject({ payload: { name: "harmful", offset: loop!.offset, attempts: 3, error: { code: "ISOLATE_CPU" } } });
     expect(await project.events("/a", haltedType)).toEqual([]);
-    await project.append("/b", { type: itx.subscriptionDeliveryResumed.type, payload: { name: "harmful", afterOffset: loop!.offset } });
+    await project.append("/b", {
+      type: itx.subscriptionDeliveryResumed.type,
+      payload: { name: "harmful", afterOffset: loop!.offset },
+    });
     const [last] = await project.append("/b", tick());
     await settled("/b", "harmful", last!.offset);
   }, 180_000);
@@ -201,11 +284,11 @@ describe("project pages", () => {
     const answer = await page("/echo", { method: "POST", body: readable, duplex: "half" });
     const reader = answer.body!.getReader();
     const first = await reader.read();
-    expect(Buffer.from(first.value!).toString()).toBe("first ");
+    expect(Buffer.from(first.value).toString()).toBe("first ");
     await sending;
     await writer.write(Buffer.from("second"));
     await writer.close();
-    expect(Buffer.from((await reader.read()).value!).toString()).toBe("second");
+    expect(Buffer.from((await reader.read()).value).toString()).toBe("second");
     expect(answer.headers.get("x-method")).toBe("POST");
     expect(answer.headers.get("x-base")).toBe("/projects/acme");
   }, 60_000);
@@ -224,7 +307,10 @@ describe("project pages", () => {
     const text = await answer.text();
     expect(JSON.parse(text)).toMatchObject({ code: "CODE_FAILED" });
     expect(text).not.toContain("secret of the project");
-    await eventually(() => runner.lines.some(({ message, reason }) => message === "a project's page failed" && reason === "secret of the project"), slow);
+    await eventually(
+      () => runner.lines.some(({ message, reason }) => message === "a project's page failed" && reason === "secret of the project"),
+      slow,
+    );
   }, 60_000);
 
   it.each([
@@ -239,8 +325,14 @@ describe("project pages", () => {
     await new Promise<void>((resolve) => gone.listen(0, "127.0.0.1", resolve));
     const port = (gone.address() as { port: number }).port;
     await new Promise<void>((resolve) => gone.close(() => resolve()));
-    const lonely = await startRunner(platform, { env: { ...services.env, ISOLATE_URL: `http://127.0.0.1:${port}`, ISOLATE_HTTP_URL: `http://127.0.0.1:${port}` } });
-    const listener = fetchListener(lonely.pages, { listen: { variable: "HTTP_LISTEN", host: "127.0.0.1", port: 0 }, log: createLog("runner", { level: "error" }), trust: await platform.keys.trustOf("runner") });
+    const lonely = await startRunner(platform, {
+      env: { ...services.env, ISOLATE_URL: `http://127.0.0.1:${port}`, ISOLATE_HTTP_URL: `http://127.0.0.1:${port}` },
+    });
+    const listener = fetchListener(lonely.pages, {
+      listen: { variable: "HTTP_LISTEN", host: "127.0.0.1", port: 0 },
+      log: createLog("runner", { level: "error" }),
+      trust: await platform.keys.trustOf("runner"),
+    });
     try {
       const answer = await fetch(`http://127.0.0.1:${await listener.start()}/fetch/${project.owner}/`, { headers: pages.headers });
       expect(answer.status).toBe(503);

@@ -11,7 +11,8 @@ await runService({
   config: runnerConfig,
   postgres: { max: 6 },
   nats: true,
-  main: ({ config, log, trust, pool, broker, onStop }) => {
+  main: (runtime) => {
+    const { config, log, trust, pool, broker } = runtime;
     const leaseDb = createPool({ url: config.databaseUrl, applicationName: "leases", max: 2 });
     const runner = composeRunner({
       config,
@@ -26,8 +27,8 @@ await runService({
       newInvocationId: () => newId("inv"),
       processors: { counter: { isHostedIn: () => true, checkpointMs: 60_000, create: () => new Counter() } },
     });
-    onStop("leases pool", () => leaseDb.end(0));
-    onStop("runner", () => runner.stop());
+    runtime.onStop("leases pool", () => leaseDb.end(0));
+    runtime.onStop("runner", () => runner.stop());
     runner.start();
   },
 });

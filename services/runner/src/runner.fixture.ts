@@ -23,7 +23,7 @@ export interface TestRunnerOptions {
 }
 
 /** Quick enough for a test, slow enough for a loaded machine. */
-const quick = { DELIVERY_RETRY_BASE_MS: "20", LEASE_TTL_MS: "2000", FEED_SWEEP_MS: "300" };
+const quick = { DELIVERY_RETRY_BASE_MS: "20", LEASE_TTL_MS: "2000", FEED_SWEEP_MS: "3000" };
 
 /** Composes and starts one; stop it before the platform. */
 export async function startRunner(platform: TestPlatform, options: TestRunnerOptions = {}): Promise<TestRunner> {
@@ -34,7 +34,14 @@ export async function startRunner(platform: TestPlatform, options: TestRunnerOpt
   const broker = connectBroker({ url: options.natsUrl ?? platform.nats.url, name: "runner", log });
   const pod = `test-${uuidv7()}`;
   const runner = composeRunner({
-    config: runnerConfig.load({ ...quick, CONTEXT_URL: platform.contextUrl, ISOLATE_URL: "http://127.0.0.1:1", ISOLATE_HTTP_URL: "http://127.0.0.1:1", BUNDLER_URL: "http://127.0.0.1:1", ...options.env }),
+    config: runnerConfig.load({
+      ...quick,
+      CONTEXT_URL: platform.contextUrl,
+      ISOLATE_URL: "http://127.0.0.1:1",
+      ISOLATE_HTTP_URL: "http://127.0.0.1:1",
+      BUNDLER_URL: "http://127.0.0.1:1",
+      ...options.env,
+    }),
     pod,
     db,
     leaseDb,
@@ -44,7 +51,12 @@ export async function startRunner(platform: TestPlatform, options: TestRunnerOpt
     clock: { nowMs: Date.now, monotonicMs: () => performance.now(), random: Math.random },
     newUuid: uuidv7,
     newInvocationId: () => newId("inv"),
-    processors: Object.fromEntries(Object.entries(options.processors ?? {}).map(([name, create]): [string, NativeProcessor] => [name, { isHostedIn: () => true, checkpointMs: 60_000, create }])),
+    processors: Object.fromEntries(
+      Object.entries(options.processors ?? {}).map(([name, create]): [string, NativeProcessor] => [
+        name,
+        { isHostedIn: () => true, checkpointMs: 60_000, create },
+      ]),
+    ),
   });
   runner.start();
   return {

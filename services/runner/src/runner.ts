@@ -89,7 +89,11 @@ export function composeRunner(parts: RunnerParts): Runner {
   const itx = { log: contextLog, snapshots, names: new ProjectNames(contextLog) };
   const { newInvocationId } = parts;
 
-  const native = new NativeHosts({ ...builtinProcessors({ log: contextLog, builds, code, isolates, newInvocationId }), ...parts.processors }, contextLog, report);
+  const native = new NativeHosts(
+    { ...builtinProcessors({ log: contextLog, builds, code, isolates, newInvocationId }), ...parts.processors },
+    contextLog,
+    report,
+  );
   const hosts = new Hosts(native, new IsolatedHosts({ code, isolates, itx, report, newInvocationId }));
   const attempts = new Attempts({
     db,
@@ -133,7 +137,16 @@ export function composeRunner(parts: RunnerParts): Runner {
       const nowMs = clock.nowMs();
       const chain = `${new Date(nowMs).toISOString()} with takeover ~${Math.floor(clock.random() * 2 ** 52).toString(36)}`;
       const exp = Math.floor(nowMs / 1_000) + raiseTokenS;
-      const execution = await mint({ owner, context: path, code: deliveryCode, partition, epoch: Number(epoch), cause: { chain, depth: 0 }, scope: [], exp });
+      const execution = await mint({
+        owner,
+        context: path,
+        code: deliveryCode,
+        partition,
+        epoch: Number(epoch),
+        cause: { chain, depth: 0 },
+        scope: [],
+        exp,
+      });
       await contextLog.append({ owner, path }, [], { execution, signal });
     },
   };
@@ -189,5 +202,11 @@ export function composeRunner(parts: RunnerParts): Runner {
 
 /** Renewed well before it lapses; what runs is stopped before anyone else may begin. */
 function timesOf(ttlMs: number): LeaseTimes {
-  return { ttlMs, renewMs: Math.round(ttlMs * 0.3), balanceMs: Math.min(1_000, Math.round(ttlMs * 0.1)), marginMs: Math.round(ttlMs * 0.2), drainMs: Math.round(ttlMs * 0.5) };
+  return {
+    ttlMs,
+    renewMs: Math.round(ttlMs * 0.3),
+    balanceMs: Math.min(1_000, Math.round(ttlMs * 0.1)),
+    marginMs: Math.round(ttlMs * 0.2),
+    drainMs: Math.round(ttlMs * 0.5),
+  };
 }

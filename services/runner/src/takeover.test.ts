@@ -31,7 +31,8 @@ async function runner(env: Readonly<Record<string, string>> = {}): Promise<Servi
 }
 
 const slow = { timeoutMs: 40_000, intervalMs: 100 };
-const emitted = async (project: TestProject): Promise<number[]> => (await project.events("/a", "ticked")).map(({ payload }) => (payload as { of: number }).of);
+const emitted = async (project: TestProject): Promise<number[]> =>
+  (await project.events("/a", "ticked")).map(({ payload }) => (payload as { of: number }).of);
 const counted = async (project: TestProject): Promise<unknown> => {
   const rows = await query<{ state: string }>(
     platform.runnerDatabase.url,
@@ -54,17 +55,21 @@ describe("a runner that dies", () => {
     ["[iterate-48] between claim and commit", "delivery.before-commit"],
     ["after the commit, before its events are sent", "delivery.after-commit"],
     ["after its events are sent, before they are forgotten", "outbox.before-settle"],
-  ])("%s: its heir emits once and counts once", async (_, point) => {
-    const project = platform.project("/a");
-    const first = await runner({ FAILPOINTS: `${point}=kill` });
-    await project.subscribe("/a", "counter", { afterOffset: 0 });
-    await project.append("/a", { type: "tick" }, { type: "tick" }, { type: "tick" });
-    await first.exited;
-    await runner();
-    await expectExactlyOnce(project);
-    await project.append("/a", { type: "tick" });
-    await expectExactlyOnce(project);
-  }, 120_000);
+  ])(
+    "%s: its heir emits once and counts once",
+    async (_, point) => {
+      const project = platform.project("/a");
+      const first = await runner({ FAILPOINTS: `${point}=kill` });
+      await project.subscribe("/a", "counter", { afterOffset: 0 });
+      await project.append("/a", { type: "tick" }, { type: "tick" }, { type: "tick" });
+      await first.exited;
+      await runner();
+      await expectExactlyOnce(project);
+      await project.append("/a", { type: "tick" });
+      await expectExactlyOnce(project);
+    },
+    120_000,
+  );
 
   it("is survived by two others that share its partitions", async () => {
     const projects = Array.from({ length: 6 }, () => platform.project("/a"));
@@ -85,7 +90,9 @@ describe("a runner that dies", () => {
     await project.append("/a", { type: "tick" });
     await eventually(async () => (await emitted(project)).length === 1, slow);
     await first.end("SIGTERM");
-    expect(await query(platform.runnerDatabase.url, "select 1 from partition_lease where partition < 16 and pod is not null")).toEqual([]);
+    expect(
+      await query(platform.runnerDatabase.url, "select 1 from partition_lease where partition < 16 and pod is not null"),
+    ).toEqual([]);
     await runner();
     await project.append("/a", { type: "tick" });
     await expectExactlyOnce(project);

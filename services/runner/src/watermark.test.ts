@@ -17,9 +17,19 @@ afterEach(async () => {
 
 const slow = { timeoutMs: 30_000, intervalMs: 50 };
 const row = async (project: TestProject): Promise<{ behind_through: string | null; cursor: string } | undefined> =>
-  (await query<{ behind_through: string | null; cursor: string }>(platform.runnerDatabase.url, "select behind_through, cursor from delivery where owner = $1", [project.owner]))[0];
+  (
+    await query<{ behind_through: string | null; cursor: string }>(
+      platform.runnerDatabase.url,
+      "select behind_through, cursor from delivery where owner = $1",
+      [project.owner],
+    )
+  )[0];
 const position = async (project: TestProject): Promise<string> =>
-  (await query<{ position: string }>(platform.runnerDatabase.url, "select position from watermark where partition = $1", [partitionOf(project.owner, "/a")]))[0]!.position;
+  (
+    await query<{ position: string }>(platform.runnerDatabase.url, "select position from watermark where partition = $1", [
+      partitionOf(project.owner, "/a"),
+    ])
+  )[0]!.position;
 
 /** A runner whose processor never ends is left behind by the watermark; then it is gone. Answers the tick it never delivered. */
 async function leaveBehind(project: TestProject): Promise<number> {
@@ -40,7 +50,10 @@ async function leaveBehind(project: TestProject): Promise<number> {
   await project.subscribe("/a", "counter", { consumes: ["tick"] });
   const [tick] = await project.append("/a", { type: "tick" });
   await began.promise;
-  await eventually(async () => (await position(project)) !== before && Number((await row(project))?.behind_through) >= tick!.offset, slow);
+  await eventually(
+    async () => (await position(project)) !== before && Number((await row(project))?.behind_through) >= tick!.offset,
+    slow,
+  );
   await stuck.stop();
   running.splice(0);
   return tick!.offset;
@@ -52,7 +65,10 @@ describe("a subscription that the watermark has left behind", () => {
     const tick = await leaveBehind(project);
     running.push(await startRunner(platform, { processors: { counter: () => new Counter() } }));
     await eventually(async () => (await project.events("/a", "ticked")).length === 1, slow);
-    await eventually(async () => (await row(project))?.behind_through === null && Number((await row(project))?.cursor) >= tick, slow);
+    await eventually(
+      async () => (await row(project))?.behind_through === null && Number((await row(project))?.cursor) >= tick,
+      slow,
+    );
   }, 90_000);
 
   it("would be lost without its mark: what this file shows depends on it", async () => {

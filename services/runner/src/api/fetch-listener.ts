@@ -5,7 +5,10 @@ import type { Log } from "@iterate-platform/service/log";
 import type { Trust } from "@iterate-platform/service/trust";
 import type { ProjectPages } from "../fetch/project-pages.js";
 
-export function fetchListener(pages: ProjectPages, options: { readonly listen: ListenAddress; readonly log: Log; readonly trust: Trust }): HttpServer {
+export function fetchListener(
+  pages: ProjectPages,
+  options: { readonly listen: ListenAddress; readonly log: Log; readonly trust: Trust },
+): HttpServer {
   const { listen, log, trust } = options;
   return createHttpServer({
     name: "runner",

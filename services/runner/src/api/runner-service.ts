@@ -12,7 +12,11 @@ type Definition = typeof RunnerServiceService;
 
 const callers = { services: ["ingress", "context"], execution: "allowed" } as const;
 
-export const runnerServiceRules: MethodRules<Definition> = { getSnapshot: callers, waitUntilProcessed: callers, listDeliveries: callers };
+export const runnerServiceRules: MethodRules<Definition> = {
+  getSnapshot: callers,
+  waitUntilProcessed: callers,
+  listDeliveries: callers,
+};
 
 const maxWaitMs = 60_000;
 const maxPage = 200;
@@ -30,20 +34,34 @@ export function runnerServiceHandlers(db: Queryable, snapshots: Snapshots): Hand
   return {
     async getSnapshot({ context, name }) {
       const row = await snapshots.row(contextOf(context), name);
-      return { offset: BigInt(row.cursor), state: row.state === null ? undefined : Buffer.from(row.state), version: row.version ?? "" };
+      return {
+        offset: BigInt(row.cursor),
+        state: row.state === null ? undefined : Buffer.from(row.state),
+        version: row.version ?? "",
+      };
     },
 
     async waitUntilProcessed({ context, name, offset, timeoutMs }, { signal }) {
-      if (timeoutMs < 0 || timeoutMs > maxWaitMs) throw codedError("INVALID_INPUT", `timeout_ms is ${timeoutMs}, not from 0 to ${maxWaitMs}`, { field: "timeout_ms" });
-      const reached = await snapshots.waitUntilProcessed(contextOf(context), name, offsetOf(offset), timeoutMs === 0 ? undefined : timeoutMs, signal);
+      if (timeoutMs < 0 || timeoutMs > maxWaitMs)
+        throw codedError("INVALID_INPUT", `timeout_ms is ${timeoutMs}, not from 0 to ${maxWaitMs}`, { field: "timeout_ms" });
+      const reached = await snapshots.waitUntilProcessed(
+        contextOf(context),
+        name,
+        offsetOf(offset),
+        timeoutMs === 0 ? undefined : timeoutMs,
+        signal,
+      );
       return { offset: BigInt(reached) };
     },
 
     async listDeliveries({ owner, path, pageToken, pageSize }) {
       if (owner === "") throw codedError("INVALID_INPUT", "owner is empty", { field: "owner" });
-      if (pageSize < 0 || pageSize > maxPage) throw codedError("INVALID_INPUT", `page_size is ${pageSize}, not from 0 to ${maxPage}`, { field: "page_size" });
+      if (pageSize < 0 || pageSize > maxPage)
+        throw codedError("INVALID_INPUT", `page_size is ${pageSize}, not from 0 to ${maxPage}`, { field: "page_size" });
       const size = pageSize === 0 ? defaultPage : pageSize;
-      const { rows } = await db.query<ListedColumns>(listDeliveries(owner, path === "" ? null : path, placeOf(pageToken), size + 1));
+      const { rows } = await db.query<ListedColumns>(
+        listDeliveries(owner, path === "" ? null : path, placeOf(pageToken), size + 1),
+      );
       const page = rows.slice(0, size);
       const last = page.at(-1);
       return {
@@ -68,13 +86,15 @@ function delivery(owner: string, row: ListedColumns): Delivery {
 }
 
 function contextOf(address: ContextAddress | undefined): ContextKey {
-  if (address === undefined || address.owner === "") throw codedError("INVALID_INPUT", "context names no owner", { field: "context" });
+  if (address === undefined || address.owner === "")
+    throw codedError("INVALID_INPUT", "context names no owner", { field: "context" });
   assertContextPath(address.path);
   return { owner: address.owner, path: address.path };
 }
 
 function offsetOf(offset: bigint): number {
-  if (offset < 0n || offset > BigInt(Number.MAX_SAFE_INTEGER)) throw codedError("INVALID_INPUT", `offset ${offset} is not from 0 to 2^53 - 1`, { field: "offset" });
+  if (offset < 0n || offset > BigInt(Number.MAX_SAFE_INTEGER))
+    throw codedError("INVALID_INPUT", `offset ${offset} is not from 0 to 2^53 - 1`, { field: "offset" });
   return Number(offset);
 }
 

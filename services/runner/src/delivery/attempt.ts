@@ -86,12 +86,23 @@ export class Attempts {
    */
   async run(attempt: Attempt): Promise<AttemptOutcome> {
     const { row, page, lease } = attempt;
-    const attributes = { owner: row.owner, contextPath: row.path, subscription: row.name, events: page.events.length, partition: lease.partition, epoch: Number(lease.epoch) };
+    const attributes = {
+      owner: row.owner,
+      contextPath: row.path,
+      subscription: row.name,
+      events: page.events.length,
+      partition: lease.partition,
+      epoch: Number(lease.epoch),
+    };
     const links = linksFrom(new Set(page.events.slice(0, maxLinks).map(({ traceparent }) => traceparent)));
     // A delivery is no part of the append that caused it: it may come much later, again, and for many appends at once.
     const startedAt = performance.now();
     const outcome = await withNewRoot("deliver", { kind: "consumer", links, attributes }, (span) => this.#run(attempt, span));
-    this.#parts.observe?.(outcome.kind === "setback" ? outcome.setback.kind : outcome.kind, page.events.length, performance.now() - startedAt);
+    this.#parts.observe?.(
+      outcome.kind === "setback" ? outcome.setback.kind : outcome.kind,
+      page.events.length,
+      performance.now() - startedAt,
+    );
     return outcome;
   }
 
@@ -136,7 +147,12 @@ export class Attempts {
   }
 
   /** A token for appending what a subscription owes. */
-  async executionFor(owed: OwedEvent, { owner, path }: ContextKey, subscription: string, { partition, epoch }: Lease): Promise<string> {
+  async executionFor(
+    owed: OwedEvent,
+    { owner, path }: ContextKey,
+    subscription: string,
+    { partition, epoch }: Lease,
+  ): Promise<string> {
     return await this.#parts.mint({
       owner,
       context: path,
@@ -177,26 +193,49 @@ export class Attempts {
       quarantine: row.charge.suspect,
       deadlineMs: this.#times.invocationMs,
     };
-    return new BatchRun(host, batch, { claims, mint: this.#parts.mint, traceparent: attribution.traceparent, checkpointMs: host.checkpointMs ?? this.#times.checkpointMs, signal: lease.signal });
+    return new BatchRun(host, batch, {
+      claims,
+      mint: this.#parts.mint,
+      traceparent: attribution.traceparent,
+      checkpointMs: host.checkpointMs ?? this.#times.checkpointMs,
+      signal: lease.signal,
+    });
   }
 
   /** Code that runs because of an event is one reaction deeper than it. */
   #attribution(events: readonly Event[]): Attribution {
     const of = attributionOf(events);
-    const chain = of.cause.chain === "" ? `${new Date(this.#parts.nowMs()).toISOString()} with delivery ~${Math.floor(this.#parts.random() * 2 ** 52).toString(36)}` : of.cause.chain;
+    const chain =
+      of.cause.chain === ""
+        ? `${new Date(this.#parts.nowMs()).toISOString()} with delivery ~${Math.floor(this.#parts.random() * 2 ** 52).toString(36)}`
+        : of.cause.chain;
     return { ...of, cause: { chain, depth: of.cause.depth + 1 }, traceparent: currentTraceparent() || of.traceparent };
   }
 
   /** What the batch emits, checked before any of it is kept. */
   #owed(answer: CheckpointAnswer, { events, range }: BatchPage, host: BatchHost): OwedEvent[] {
-    if (answer.offset !== range.through) throw codedError("ISOLATE_OUTPUT", `the processor answered a checkpoint at ${answer.offset} for a batch through ${range.through}`);
+    if (answer.offset !== range.through)
+      throw codedError(
+        "ISOLATE_OUTPUT",
+        `the processor answered a checkpoint at ${answer.offset} for a batch through ${range.through}`,
+      );
     if (!host.isPlatform) assertEmits(answer.emits);
     const attribution = this.#attribution(events);
     return answer.emits.map((event) => emitted(this.#parts.newId(), event, host.code, attribution));
   }
 
-  async #commit({ row, fence, page }: Attempt, checkpoint: StoredCheckpoint | null, owed: readonly OwedEvent[]): Promise<DeliveryRow> {
-    const commit: BatchCommit = { cursor: page.range.through, caughtUp: page.atHead, charge: afterSuccess(row.charge, page.range.through), checkpoint, owed };
+  async #commit(
+    { row, fence, page }: Attempt,
+    checkpoint: StoredCheckpoint | null,
+    owed: readonly OwedEvent[],
+  ): Promise<DeliveryRow> {
+    const commit: BatchCommit = {
+      cursor: page.range.through,
+      caughtUp: page.atHead,
+      charge: afterSuccess(row.charge, page.range.through),
+      checkpoint,
+      owed,
+    };
     await failpoint("delivery.before-commit");
     const { rows } = await this.#parts.db.query<{ version: string; behind_through: string | null }>(commitBatch(fence, commit));
     const [changed] = rows;
@@ -223,17 +262,23 @@ export class Attempts {
   #goOn(row: DeliveryRow, run: BatchRun): void {
     const running = this.#background.get(row.id) ?? new Set<Promise<void>>();
     this.#background.set(row.id, running);
-    const settled = run.settled(this.#parts.report.child({ owner: row.owner, contextPath: row.path, subscription: row.name })).finally(() => {
-      running.delete(settled);
-      if (running.size === 0) this.#background.delete(row.id);
-    });
+    const settled = run
+      .settled(this.#parts.report.child({ owner: row.owner, contextPath: row.path, subscription: row.name }))
+      .finally(() => {
+        running.delete(settled);
+        if (running.size === 0) this.#background.delete(row.id);
+      });
     running.add(settled);
   }
 
   async #roomForBackground(id: number, signal: AbortSignal): Promise<void> {
-    for (let running = this.#background.get(id); (running?.size ?? 0) >= (this.#parts.maxBackground ?? 8); running = this.#background.get(id)) {
+    for (
+      let running = this.#background.get(id);
+      (running?.size ?? 0) >= (this.#parts.maxBackground ?? 8);
+      running = this.#background.get(id)
+    ) {
       signal.throwIfAborted();
-      await Promise.race(running ?? []);
+      await Promise.race([...(running ?? [])]);
     }
   }
 }
@@ -243,7 +288,11 @@ function storedState({ version, state }: CheckpointAnswer, before: StoredCheckpo
   const text = JSON.stringify(state) ?? "null";
   if (before !== null && before.version === version && before.state === text) return null;
   const bytes = Buffer.byteLength(text);
-  if (bytes > maxStateBytes) throw codedError("REDUCE_CHECKPOINT_TOO_LARGE", `the state has ${bytes} bytes; at most ${maxStateBytes} are kept`, { bytes, maxStateBytes });
+  if (bytes > maxStateBytes)
+    throw codedError("REDUCE_CHECKPOINT_TOO_LARGE", `the state has ${bytes} bytes; at most ${maxStateBytes} are kept`, {
+      bytes,
+      maxStateBytes,
+    });
   return { version, state: text };
 }
 

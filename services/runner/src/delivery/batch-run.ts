@@ -21,25 +21,31 @@ const cancelMs = 2_000;
 export class BatchRun {
   readonly #stop = new AbortController();
   readonly #scope: BatchRunScope;
-  readonly #answers: AsyncIterator<BatchAnswer>;
+  readonly #answers: AsyncIterator<BatchAnswer, unknown>;
 
   constructor(host: BatchHost, batch: Batch, scope: BatchRunScope) {
     this.#scope = scope;
     let token: Promise<string> | undefined;
     const signal = AbortSignal.any([scope.signal, this.#stop.signal]);
     const { claims, traceparent, mint } = scope;
-    this.#answers = host.run(batch, { claims, traceparent, signal, execution: () => (token ??= mint(claims)) })[Symbol.asyncIterator]();
+    this.#answers = host
+      .run(batch, { claims, traceparent, signal, execution: () => (token ??= mint(claims)) })
+      [Symbol.asyncIterator]();
   }
 
   /** @throws what the code or its process failed with; ISOLATE_DEADLINE beyond the bound. */
   async checkpoint(): Promise<CheckpointAnswer> {
     const { checkpointMs } = this.#scope;
     const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => late.reject(codedError("ISOLATE_DEADLINE", `the batch was not done within ${checkpointMs} ms`)), checkpointMs);
+    const timer = setTimeout(
+      () => late.reject(codedError("ISOLATE_DEADLINE", `the batch was not done within ${checkpointMs} ms`)),
+      checkpointMs,
+    );
     try {
-      const { done, value } = await Promise.race([this.#answers.next(), late.promise]);
-      if (done === true || value.kind !== "checkpoint") throw codedError("ISOLATE_OUTPUT", "the processor ended without a checkpoint");
-      return value;
+      const result = await Promise.race([this.#answers.next(), late.promise]);
+      if (result.done === true || result.value.kind !== "checkpoint")
+        throw codedError("ISOLATE_OUTPUT", "the processor ended without a checkpoint");
+      return result.value;
     } finally {
       clearTimeout(timer);
     }
@@ -56,10 +62,11 @@ export class BatchRun {
   async settled(report: Log): Promise<void> {
     try {
       for (;;) {
-        const { done, value } = await this.#answers.next();
-        if (done === true) return;
-        if (value.kind !== "settled") continue;
-        for (const { offset, code, message } of value.failures) report.warn("background work failed", { code, reason: message, ...(offset === null ? {} : { offset }) });
+        const result = await this.#answers.next();
+        if (result.done === true) return;
+        if (result.value.kind !== "settled") continue;
+        for (const { offset, code, message } of result.value.failures)
+          report.warn("background work failed", { code, reason: message, ...(offset === null ? {} : { offset }) });
       }
     } catch (error) {
       if (!this.#scope.signal.aborted) report.warn("background work was cut", { error });

@@ -33,7 +33,8 @@ export interface Batch extends ContextKey {
  * folded by the processor itself, without effects, as after a change of its version.
  */
 export function engineCheckpoint({ checkpoint, range }: Batch): ProcessorCheckpoint | null {
-  if (checkpoint !== null) return { version: checkpoint.version, offset: range.after, state: JSON.parse(checkpoint.state) as unknown };
+  if (checkpoint !== null)
+    return { version: checkpoint.version, offset: range.after, state: JSON.parse(checkpoint.state) as unknown };
   return range.after === 0 ? null : { version: "", offset: range.after, state: null };
 }
 

@@ -10,19 +10,8 @@
  * as delivered, and an error that no retry can change halts at once.
  */
 import type { ErrorCode } from "iterate/lib";
+import type { Charge } from "./contract.js";
 import { failureLadder, ladderDelayMs, waitLadder, type LadderTimes } from "./ladder.js";
-
-export interface Charge {
-  /** Failures since the last success. */
-  readonly attempt: number;
-  /** Of those, the ones charged to one event alone. */
-  readonly charged: number;
-  /** Most events of the next batch while the offender is searched. */
-  readonly width: number | null;
-  /** The offender is at or below this offset. */
-  readonly narrowThrough: number | null;
-  readonly suspect: boolean;
-}
 
 export const clean: Charge = { attempt: 0, charged: 0, width: null, narrowThrough: null, suspect: false };
 
@@ -67,7 +56,13 @@ export interface ChargeRules {
 export const chargeRules: ChargeRules = { ladder: failureLadder, waits: waitLadder, maxAttempts: 15 };
 
 /** Errors that no repetition changes. */
-const permanentCodes: ReadonlySet<ErrorCode> = new Set(["PERMANENT_FAILURE", "REDUCE_CHECKPOINT_TOO_LARGE", "FORBIDDEN", "NOT_A_METHOD", "EVENT_TOO_LARGE"]);
+const permanentCodes: ReadonlySet<ErrorCode> = new Set([
+  "PERMANENT_FAILURE",
+  "REDUCE_CHECKPOINT_TOO_LARGE",
+  "FORBIDDEN",
+  "NOT_A_METHOD",
+  "EVENT_TOO_LARGE",
+]);
 
 /** The charge after a success through `cursor`: the search goes on, at its width, until the cursor passes where the offender can be. */
 export function afterSuccess(charge: Charge, cursor: number): Charge {
@@ -102,7 +97,12 @@ function charged(charge: Charge, tried: Tried, isKill: boolean, rules: ChargeRul
   }
   // A whole batch may have met a passing trouble: it gets a second chance. A kill, or a batch of a search under way, does not.
   const isNarrowing = isKill || next.attempt >= 2 || charge.narrowThrough !== null;
-  return { kind: "retry", charge: isNarrowing ? narrowed(next, tried) : next, delayMs: ladderDelayMs(1, rules.ladder, random), status: "retrying" };
+  return {
+    kind: "retry",
+    charge: isNarrowing ? narrowed(next, tried) : next,
+    delayMs: ladderDelayMs(1, rules.ladder, random),
+    status: "retrying",
+  };
 }
 
 /** Finds the event whose chain is too deep without delay, for nothing is wrong with the others; alone it counts as done. */

@@ -1,6 +1,4 @@
 /** What the parts of delivery share: where a subscription stands, as its row says, and what is owed to logs because of it. */
-import type { Charge } from "./charge.js";
-
 /** A context of a project. */
 export interface ContextKey {
   readonly owner: string;
@@ -13,6 +11,19 @@ export interface ContextKey {
  * subscription is gone, its state is kept for one of the same name.
  */
 export type DeliveryStatus = "active" | "retrying" | "halted" | "dangling" | "removed";
+
+/** What failures have cost a subscription so far. */
+export interface Charge {
+  /** Failures since the last success. */
+  readonly attempt: number;
+  /** Of those, the ones charged to one event alone. */
+  readonly charged: number;
+  /** Most events of the next batch while the offender is searched. */
+  readonly width: number | null;
+  /** The offender is at or below this offset. */
+  readonly narrowThrough: number | null;
+  readonly suspect: boolean;
+}
 
 /** One row of the delivery table. Every write names the version it has seen and the epoch it is made under. */
 export interface DeliveryRow extends ContextKey {

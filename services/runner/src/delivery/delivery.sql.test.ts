@@ -5,7 +5,23 @@ import { useTestDatabase } from "@iterate-platform/testing";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { clean } from "./charge.js";
 import type { DeliveryRow, OwedEvent } from "./contract.js";
-import { checkpointOf, commitBatch, commitSetback, contextsDue, contextsNotAtRest, deliveryRow, insertRow, markBehind, moveCursor, reconfigureRow, rowById, rowsOfContext, type BatchCommit, type DeliveryColumns, type Fence } from "./delivery.sql.js";
+import {
+  checkpointOf,
+  commitBatch,
+  commitSetback,
+  contextsDue,
+  contextsNotAtRest,
+  deliveryRow,
+  insertRow,
+  markBehind,
+  moveCursor,
+  reconfigureRow,
+  rowById,
+  rowsOfContext,
+  type BatchCommit,
+  type DeliveryColumns,
+  type Fence,
+} from "./delivery.sql.js";
 import { buryOwed, owedBy, owedEvent, settleOwed, type OwedColumns } from "./outbox.sql.js";
 import { storeWatermarks, watermarks } from "../intake/watermark.sql.js";
 
@@ -23,7 +39,9 @@ let row: DeliveryRow;
 beforeEach(async () => {
   place += 1;
   const key = { owner: "prj_test", path: `/context/${place}` };
-  await db.query(insertRow({ ...key, partition: 7, name: "triage", configuredAt: 4, host: "facet:triage", cursor: 0, resumedAt: 0, epoch: 5n }));
+  await db.query(
+    insertRow({ ...key, partition: 7, name: "triage", configuredAt: 4, host: "facet:triage", cursor: 0, resumedAt: 0, epoch: 5n }),
+  );
   row = (await db.query<DeliveryColumns>(rowsOfContext(key))).rows.map(deliveryRow)[0]!;
 });
 
@@ -37,7 +55,14 @@ const owed = (): OwedEvent => ({
   principal: null,
   traceparent: "",
 });
-const batch = (change: Partial<BatchCommit> = {}): BatchCommit => ({ cursor: 9, caughtUp: true, charge: clean, checkpoint: { version: "1", state: "{}" }, owed: [owed()], ...change });
+const batch = (change: Partial<BatchCommit> = {}): BatchCommit => ({
+  cursor: 9,
+  caughtUp: true,
+  charge: clean,
+  checkpoint: { version: "1", state: "{}" },
+  owed: [owed()],
+  ...change,
+});
 const read = async (): Promise<DeliveryRow> => deliveryRow((await db.query<DeliveryColumns>(rowById(row.id))).rows[0]!);
 const owes = async (): Promise<OwedEvent[]> => (await db.query<OwedColumns>(owedBy(row.id, 100))).rows.map(owedEvent);
 
@@ -74,7 +99,10 @@ describe("committing a batch", () => {
   it("catches an epoch looked up in the lease table by sub-select: that stale commit lands", async () => {
     const bySubSelect = (at: Fence, commit: BatchCommit): Statement => {
       const statement = commitBatch(at, commit);
-      const text = statement.text.replace("where id = $1 and epoch <= $2 and version = $3", "where id = $1 and $2 >= (select epoch from partition_lease where partition = 7) and $3 > 0");
+      const text = statement.text.replace(
+        "where id = $1 and epoch <= $2 and version = $3",
+        "where id = $1 and $2 >= (select epoch from partition_lease where partition = 7) and $3 > 0",
+      );
       expect(text).not.toBe(statement.text);
       return { text, ...(statement.values === undefined ? {} : { values: statement.values }) };
     };
@@ -105,7 +133,9 @@ async function staleCommitLands(commit: (fence: Fence, batch: BatchCommit) => St
 
 async function waitsForLock(): Promise<void> {
   for (let look = 0; look < 500; look += 1) {
-    const { rows } = await db.query("select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()");
+    const { rows } = await db.query(
+      "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+    );
     if (rows.length > 0) return;
     await new Promise(setImmediate);
   }
@@ -124,7 +154,11 @@ describe("setbacks", () => {
       }),
     );
     const failed = await read();
-    expect(failed).toMatchObject({ status: "retrying", cursor: 0, charge: { attempt: 2, charged: 1, width: 1, narrowThrough: 9, suspect: true } });
+    expect(failed).toMatchObject({
+      status: "retrying",
+      cursor: 0,
+      charge: { attempt: 2, charged: 1, width: 1, narrowThrough: 9, suspect: true },
+    });
     expect(failed.dueInMs).toBeGreaterThan(50_000);
     expect(await owes()).toHaveLength(1);
     await db.query(commitBatch(fence({ version: 2n }), batch()));
@@ -132,7 +166,9 @@ describe("setbacks", () => {
   });
 
   it("answer as due by the database clock", async () => {
-    await db.query(commitSetback(fence(), { status: "retrying", charge: clean, dueInMs: -1, error: { code: "X", message: "" }, owed: [] }));
+    await db.query(
+      commitSetback(fence(), { status: "retrying", charge: clean, dueInMs: -1, error: { code: "X", message: "" }, owed: [] }),
+    );
     const due = (await db.query<{ path: string }>(contextsDue([7], 1_000))).rows.map(({ path }) => path);
     expect(due).toContain(row.path);
     expect((await db.query(contextsDue([8], 1_000))).rows).toEqual([]);
@@ -157,7 +193,8 @@ describe("the mark behind", () => {
   });
 
   it("is found by the next owner, as are events owed", async () => {
-    const found = async (): Promise<string[]> => (await db.query<{ path: string }>(contextsNotAtRest(7, 0, 1_000))).rows.map(({ path }) => path);
+    const found = async (): Promise<string[]> =>
+      (await db.query<{ path: string }>(contextsNotAtRest(7, 0, 1_000))).rows.map(({ path }) => path);
     expect(await found()).not.toContain(row.path);
     await db.query(markBehind([{ id: row.id, through: 9, epoch: 5n }]));
     expect(await found()).toContain(row.path);
@@ -175,15 +212,45 @@ describe("the mark behind", () => {
 describe("another configuration of the same name", () => {
   it("keeps the state of the same host, and forgets failures", async () => {
     await db.query(commitBatch(fence(), batch({ owed: [] })));
-    await db.query(reconfigureRow(fence({ version: 2n }), { configuredAt: 40, host: "facet:triage", cursor: 9, status: "active", resumedAt: 0, keepsCheckpoint: true }));
+    await db.query(
+      reconfigureRow(fence({ version: 2n }), {
+        configuredAt: 40,
+        host: "facet:triage",
+        cursor: 9,
+        status: "active",
+        resumedAt: 0,
+        keepsCheckpoint: true,
+      }),
+    );
     expect(await read()).toMatchObject({ configuredAt: 40, cursor: 9, version: 3n, caughtUp: false });
     expect((await db.query(checkpointOf(row.id))).rows).toHaveLength(1);
   });
 
   it("[iterate-51] a late result of the former row changes nothing of it", async () => {
-    await db.query(reconfigureRow(fence(), { configuredAt: 40, host: "facet:other", cursor: 2, status: "active", resumedAt: 0, keepsCheckpoint: false }));
+    await db.query(
+      reconfigureRow(fence(), {
+        configuredAt: 40,
+        host: "facet:other",
+        cursor: 2,
+        status: "active",
+        resumedAt: 0,
+        keepsCheckpoint: false,
+      }),
+    );
     expect((await db.query(commitBatch(fence(), batch()))).rowCount).toBe(0);
-    expect((await db.query(commitSetback(fence(), { status: "halted", charge: clean, dueInMs: null, error: { code: "X", message: "" }, owed: [owed()] }))).rowCount).toBe(0);
+    expect(
+      (
+        await db.query(
+          commitSetback(fence(), {
+            status: "halted",
+            charge: clean,
+            dueInMs: null,
+            error: { code: "X", message: "" },
+            owed: [owed()],
+          }),
+        )
+      ).rowCount,
+    ).toBe(0);
     expect(await read()).toMatchObject({ configuredAt: 40, host: "facet:other", cursor: 2, status: "active" });
     expect(await owes()).toEqual([]);
   });
@@ -197,7 +264,9 @@ describe("dead letters", () => {
     await db.query(buryOwed(events[0]!.id, { code: "IDEMPOTENCY_CONFLICT", message: "taken" }, fact));
     await db.query(buryOwed(events[0]!.id, { code: "IDEMPOTENCY_CONFLICT", message: "taken" }, { ...fact, id: uuidv7() }));
     expect((await owes()).map(({ id }) => id)).toEqual([fact.id, events[1]!.id]);
-    const { rows } = await db.query<{ id: string; name: string }>("select id, name from dead_letter where delivery_id = $1", [row.id]);
+    const { rows } = await db.query<{ id: string; name: string }>("select id, name from dead_letter where delivery_id = $1", [
+      row.id,
+    ]);
     expect(rows).toEqual([{ id: events[0]!.id, name: "triage" }]);
   });
 });

@@ -3,8 +3,7 @@
  * epoch is not above the writer's and the version is the one the writer has seen; all else in the statement hangs on that row.
  */
 import type { Statement } from "@iterate-platform/service/postgres";
-import type { Charge } from "./charge.js";
-import type { ContextKey, DeliveryRow, DeliveryStatus, OwedEvent, StoredCheckpoint } from "./contract.js";
+import type { Charge, ContextKey, DeliveryRow, DeliveryStatus, OwedEvent, StoredCheckpoint } from "./contract.js";
 
 const columns = `id, owner, path, name, configured_at, host, cursor, caught_up, status, resumed_at, attempt, charged, width, narrow_through,
   suspect, (extract(epoch from due_at - clock_timestamp()) * 1000)::float8 as due_in_ms, behind_through, epoch, version`;
@@ -69,7 +68,11 @@ const fenceValues = ({ id, epoch, version }: Fence): unknown[] => [id, String(ep
 
 /** All rows of a context, removed ones too. */
 export function rowsOfContext({ owner, path }: ContextKey): Statement {
-  return { name: "rows_of_context", text: `select ${columns} from delivery where owner = $1 and path = $2 order by name`, values: [owner, path] };
+  return {
+    name: "rows_of_context",
+    text: `select ${columns} from delivery where owner = $1 and path = $2 order by name`,
+    values: [owner, path],
+  };
 }
 
 export function rowById(id: number): Statement {
@@ -93,7 +96,17 @@ export function insertRow(row: NewRow): Statement {
       insert into delivery (partition, owner, path, name, configured_at, host, cursor, resumed_at, epoch)
       values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
       on conflict (owner, path, name) do nothing`,
-    values: [row.partition, row.owner, row.path, row.name, row.configuredAt, row.host, row.cursor, row.resumedAt, String(row.epoch)],
+    values: [
+      row.partition,
+      row.owner,
+      row.path,
+      row.name,
+      row.configuredAt,
+      row.host,
+      row.cursor,
+      row.resumedAt,
+      String(row.epoch),
+    ],
   };
 }
 

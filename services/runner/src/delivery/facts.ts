@@ -21,7 +21,11 @@ const maxStack = 8_192;
 
 /** The failure as events and rows keep it. */
 export function failureText({ code, message, stack }: AttemptFailure): { code: string; message: string; stack?: string } {
-  return { code, message: message.slice(0, maxMessage), ...(stack === undefined || stack === "" ? {} : { stack: stack.slice(0, maxStack) }) };
+  return {
+    code,
+    message: message.slice(0, maxMessage),
+    ...(stack === undefined || stack === "" ? {} : { stack: stack.slice(0, maxStack) }),
+  };
 }
 
 export interface Halt {
@@ -49,7 +53,13 @@ export function emitted(id: string, event: EventInput, code: string, attribution
   return owed(id, "emit", event, code, attribution);
 }
 
-function owed(id: string, kind: OwedEvent["kind"], event: EventInput, code: string, { cause, principal, traceparent }: Attribution): OwedEvent {
+function owed(
+  id: string,
+  kind: OwedEvent["kind"],
+  event: EventInput,
+  code: string,
+  { cause, principal, traceparent }: Attribution,
+): OwedEvent {
   const wire = toProtoEventInput({ ...event, idempotencyKey: event.idempotencyKey ?? `itx/emit:${id}` });
   return { id, kind, event: WireInput.encode(wire).finish(), code, cause, principal, traceparent };
 }

@@ -16,7 +16,8 @@ export function attemptFailure(thrown: unknown): AttemptFailure {
 export function setbackOfRun(thrown: unknown, wasAlone: boolean): Setback {
   const failure = attemptFailure(thrown);
   if (failure.code === "ISOLATE_LOST") return { kind: "killed", alone: wasAlone, failure };
-  if (failure.code === "ISOLATE_CPU" || failure.code === "ISOLATE_MEMORY") return { kind: "killed", alone: wasAlone || dataOf(thrown)["alone"] === true, failure };
+  if (failure.code === "ISOLATE_CPU" || failure.code === "ISOLATE_MEMORY")
+    return { kind: "killed", alone: wasAlone || dataOf(thrown)["alone"] === true, failure };
   if (isCodedError(thrown) && (thrown.retryable || thrown.code === "CANCELLED")) return { kind: "away", waits: 1, failure };
   return { kind: "failed", failure };
 }

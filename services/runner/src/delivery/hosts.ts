@@ -27,7 +27,8 @@ export class Hosts {
   /** @throws NO_FACET when nothing answers to the target now; UNAVAILABLE when that cannot be known. */
   async resolve(target: Target, context: ContextKey): Promise<BatchHost> {
     const host = await this.#find(target, context);
-    if (host === undefined) throw codedError("NO_FACET", `${describe(target)} answers to nothing; publish it or configure the subscription anew`);
+    if (host === undefined)
+      throw codedError("NO_FACET", `${describe(target)} answers to nothing; publish it or configure the subscription anew`);
     return host;
   }
 

@@ -195,7 +195,8 @@ export class SubscriptionLine {
 
   /** Nothing to deliver: nothing may be due either, and a cursor that moved is stored sooner or later. */
   async #rest(): Promise<number | null> {
-    if (this.#row.dueInMs !== null) await this.#write(endWait(this.#fence()), { status: this.#hasStopped ? this.#row.status : "active", dueInMs: null });
+    if (this.#row.dueInMs !== null)
+      await this.#write(endWait(this.#fence()), { status: this.#hasStopped ? this.#row.status : "active", dueInMs: null });
     if (this.#movedSinceMs === null || this.#hasStopped) return null;
     const { offsets, ms } = this.#parts.rules.store;
     const leftMs = this.#movedSinceMs + ms - this.#parts.monotonicMs();
@@ -210,12 +211,19 @@ export class SubscriptionLine {
   async #sendOwed(): Promise<boolean> {
     const row = this.#row;
     try {
-      await this.#parts.outbox.send(row, { signal: this.#lease.signal, execution: (owed) => this.#parts.attempts.executionFor(owed, this.#context, this.name, this.#lease) });
+      await this.#parts.outbox.send(row, {
+        signal: this.#lease.signal,
+        execution: (owed) => this.#parts.attempts.executionFor(owed, this.#context, this.name, this.#lease),
+      });
       this.#mayOwe = false;
       return true;
     } catch (error) {
       if (!isPassing(error)) throw error;
-      await this.#setBack(row, { events: 0, lastOffset: this.#cursor }, { kind: "away", waits: this.#waits + 1, failure: attemptFailure(error) });
+      await this.#setBack(
+        row,
+        { events: 0, lastOffset: this.#cursor },
+        { kind: "away", waits: this.#waits + 1, failure: attemptFailure(error) },
+      );
       return false;
     }
   }
@@ -249,7 +257,14 @@ export class SubscriptionLine {
       throw error;
     });
     if (outcome.kind === "committed") return this.#committed(outcome.row, outcome.owes);
-    await this.#setBack(row, this.#tried(page), outcome.kind === "missing" ? { kind: "dangling", waits: this.#waits + 1, failure: outcome.failure } : this.#counted(outcome.setback), attempt);
+    await this.#setBack(
+      row,
+      this.#tried(page),
+      outcome.kind === "missing"
+        ? { kind: "dangling", waits: this.#waits + 1, failure: outcome.failure }
+        : this.#counted(outcome.setback),
+      attempt,
+    );
   }
 
   #counted(setback: Setback): Setback {
@@ -261,12 +276,22 @@ export class SubscriptionLine {
     const limit = Math.min(rules.batch.events, row.charge.width ?? rules.batch.events);
     const after = this.#cursor;
     try {
-      const page = await log.read(this.#context, { after, limit, types: this.#subscription.consumes }, { signal: this.#lease.signal });
+      const page = await log.read(
+        this.#context,
+        { after, limit, types: this.#subscription.consumes },
+        { signal: this.#lease.signal },
+      );
       return cutPage(page, after, rules.batch);
     } catch (error) {
       const failure = attemptFailure(error);
       const isUnreadable = failure.code === "EVENT_UNREADABLE" || failure.code === "OFFSET_TRUNCATED";
-      await this.#setBack(row, { events: 1, lastOffset: after }, isUnreadable ? { kind: "failed", failure: { ...failure, code: "PERMANENT_FAILURE" } } : { kind: "away", waits: this.#waits + 1, failure });
+      await this.#setBack(
+        row,
+        { events: 1, lastOffset: after },
+        isUnreadable
+          ? { kind: "failed", failure: { ...failure, code: "PERMANENT_FAILURE" } }
+          : { kind: "away", waits: this.#waits + 1, failure },
+      );
       return undefined;
     }
   }
@@ -290,7 +315,12 @@ export class SubscriptionLine {
   }
 
   /** Writes down that what was tried for `row` did not succeed, and what follows from it. A late result says nothing of a newer row. */
-  async #setBack(row: DeliveryRow, tried: { events: number; lastOffset: number }, setback: Setback, attempt?: Attempt): Promise<void> {
+  async #setBack(
+    row: DeliveryRow,
+    tried: { events: number; lastOffset: number },
+    setback: Setback,
+    attempt?: Attempt,
+  ): Promise<void> {
     if (row.version !== this.#row.version) throw new RowChanged("the row was configured anew");
     const verdict = afterSetback(row.charge, tried, setback, this.#parts.rules.charge, this.#parts.random);
     const error = failureText(setback.failure);
@@ -309,15 +339,33 @@ export class SubscriptionLine {
     }
     const fact = haltFact(
       this.#parts.newId(),
-      { name: this.name, afterOffset: this.#cursor, offset: verdict.alone && tried.events === 1 ? tried.lastOffset : null, attempts: verdict.attempts, failure: setback.failure },
+      {
+        name: this.name,
+        afterOffset: this.#cursor,
+        offset: verdict.alone && tried.events === 1 ? tried.lastOffset : null,
+        attempts: verdict.attempts,
+        failure: setback.failure,
+      },
       attributionOf(attempt?.page.events ?? []),
     );
-    await this.#write(commitSetback(this.#fence(), { status: "halted", charge: verdict.charge, dueInMs: null, error, owed: [fact] }), { status: "halted", charge: verdict.charge, dueInMs: null });
+    await this.#write(
+      commitSetback(this.#fence(), { status: "halted", charge: verdict.charge, dueInMs: null, error, owed: [fact] }),
+      { status: "halted", charge: verdict.charge, dueInMs: null },
+    );
     this.#mayOwe = true;
   }
 
   #tell(verdict: string, { kind, failure }: Setback, tried: { events: number; lastOffset: number }): void {
-    const fields = { outcome: kind, verdict, code: failure.code, reason: failure.message, events: tried.events, afterOffset: this.#cursor, throughOffset: tried.lastOffset, ...(failure.stack === undefined ? {} : { stack: failure.stack }) };
+    const fields = {
+      outcome: kind,
+      verdict,
+      code: failure.code,
+      reason: failure.message,
+      events: tried.events,
+      afterOffset: this.#cursor,
+      throughOffset: tried.lastOffset,
+      ...(failure.stack === undefined ? {} : { stack: failure.stack }),
+    };
     if (kind === "away" || kind === "dangling") this.#report.info("delivery waits", fields);
     else this.#report.warn("delivery failed", fields);
   }
@@ -334,7 +382,10 @@ export class SubscriptionLine {
     if (changed === undefined) throw new RowChanged("the row was changed by someone else");
     this.#mustReload = false;
     const behindThrough = changed.behind_through === null ? null : Number(changed.behind_through);
-    this.#take({ ...this.#row, ...change, version: BigInt(changed.version), behindThrough, epoch: this.#lease.epoch }, this.#cursor);
+    this.#take(
+      { ...this.#row, ...change, version: BigInt(changed.version), behindThrough, epoch: this.#lease.epoch },
+      this.#cursor,
+    );
   }
 
   /** Takes a row as the newest. The cursor in memory stays ahead only where nothing was written to the row but that. */

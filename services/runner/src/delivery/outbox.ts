@@ -51,7 +51,11 @@ export class Outbox {
     }
   }
 
-  async #sendGroup(row: Pick<DeliveryRow, "owner" | "path" | "name">, group: readonly OwedEvent[], scope: SendScope): Promise<void> {
+  async #sendGroup(
+    row: Pick<DeliveryRow, "owner" | "path" | "name">,
+    group: readonly OwedEvent[],
+    scope: SendScope,
+  ): Promise<void> {
     try {
       await this.#append(row, group, scope);
     } catch (error) {
@@ -64,7 +68,11 @@ export class Outbox {
     }
   }
 
-  async #append({ owner, path }: Pick<DeliveryRow, "owner" | "path">, group: readonly OwedEvent[], scope: SendScope): Promise<void> {
+  async #append(
+    { owner, path }: Pick<DeliveryRow, "owner" | "path">,
+    group: readonly OwedEvent[],
+    scope: SendScope,
+  ): Promise<void> {
     const [first] = group;
     if (first === undefined) return;
     scope.signal.throwIfAborted();
@@ -80,11 +88,23 @@ export class Outbox {
     const failure = attemptFailure(error);
     const { db, newId, report } = this.#parts;
     if (failure.code === "LOOP_LIMIT" || owed.kind !== "emit") {
-      if (owed.kind !== "emit") report.error("a record of the platform was refused by its log", { owner: row.owner, contextPath: row.path, subscription: row.name, error });
+      if (owed.kind !== "emit")
+        report.error("a record of the platform was refused by its log", {
+          owner: row.owner,
+          contextPath: row.path,
+          subscription: row.name,
+          error,
+        });
       await db.query(settleOwed([owed.id]));
       return;
     }
-    report.warn("an emitted event was refused for good", { owner: row.owner, contextPath: row.path, subscription: row.name, code: failure.code, reason: failure.message });
+    report.warn("an emitted event was refused for good", {
+      owner: row.owner,
+      contextPath: row.path,
+      subscription: row.name,
+      code: failure.code,
+      reason: failure.message,
+    });
     await db.query(buryOwed(owed.id, failure, refusalFact(newId(), row.name, owed, failure)));
   }
 }
@@ -95,7 +115,11 @@ function groups(owed: readonly OwedEvent[]): OwedEvent[][] {
   let bytes = 0;
   for (const event of owed) {
     const current = groups.at(-1);
-    const isJoined = current?.[0] !== undefined && isSameCause(current[0], event) && current.length < maxEvents && bytes + event.event.length <= maxBytes;
+    const isJoined =
+      current?.[0] !== undefined &&
+      isSameCause(current[0], event) &&
+      current.length < maxEvents &&
+      bytes + event.event.length <= maxBytes;
     if (isJoined) current.push(event);
     else groups.push([event]);
     bytes = isJoined ? bytes + event.event.length : event.event.length;

@@ -5,7 +5,7 @@ describe("the pace of one subscription", () => {
   it("lets an idle one go at once and a busy one at its rate", () => {
     const pace = new Pace(20, 5, 0);
     const commits: number[] = [];
-    for (let now = 0; now < 10_000; ) {
+    for (let now = 0; now < 10_000;) {
       const waitMs = pace.take(now);
       if (waitMs === 0) commits.push(now);
       else now += waitMs;

@@ -26,7 +26,8 @@ export function cutPage(page: LogPage, after: number, limits: BatchLimits): Batc
     count += 1;
   }
   const last = page.events[count - 1];
-  if (count === page.events.length || last === undefined) return { events: page.events, range: { after, through: page.scannedThrough }, atHead: page.atHead };
+  if (count === page.events.length || last === undefined)
+    return { events: page.events, range: { after, through: page.scannedThrough }, atHead: page.atHead };
   return { events: page.events.slice(0, count), range: { after, through: Number(last.offset) }, atHead: false };
 }
 

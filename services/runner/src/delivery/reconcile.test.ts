@@ -35,7 +35,9 @@ const row = (change: Partial<DeliveryRow> = {}): DeliveryRow => ({
 
 describe("rows and subscriptions", () => {
   it("makes a row where the subscription starts", () => {
-    expect(reconcile([], [subscribed()])).toEqual([{ kind: "insert", row: { name: "triage", configuredAt: 3, host: "facet:triage", cursor: 3, resumedAt: 0 } }]);
+    expect(reconcile([], [subscribed()])).toEqual([
+      { kind: "insert", row: { name: "triage", configuredAt: 3, host: "facet:triage", cursor: 3, resumedAt: 0 } },
+    ]);
   });
 
   it("leaves a row alone that says the same, halted or not", () => {
@@ -57,9 +59,13 @@ describe("rows and subscriptions", () => {
   });
 
   it("keeps the state of a removed row for one of the same name", () => {
-    expect(reconcile([row()], [])).toMatchObject([{ kind: "reconfigure", next: { status: "removed", cursor: 20, keepsCheckpoint: true } }]);
+    expect(reconcile([row()], [])).toMatchObject([
+      { kind: "reconfigure", next: { status: "removed", cursor: 20, keepsCheckpoint: true } },
+    ]);
     expect(reconcile([row({ status: "removed" })], [])).toEqual([]);
-    expect(reconcile([row({ status: "removed" })], [subscribed()])).toMatchObject([{ next: { status: "active", cursor: 20, keepsCheckpoint: true } }]);
+    expect(reconcile([row({ status: "removed" })], [subscribed()])).toMatchObject([
+      { next: { status: "active", cursor: 20, keepsCheckpoint: true } },
+    ]);
   });
 
   it.each([

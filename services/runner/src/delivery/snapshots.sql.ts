@@ -35,7 +35,12 @@ export interface ListedColumns {
 }
 
 /** Subscriptions of a project, or of one of its contexts, after a place in the order of path and name. */
-export function listDeliveries(owner: string, path: string | null, after: { readonly path: string; readonly name: string }, limit: number): Statement {
+export function listDeliveries(
+  owner: string,
+  path: string | null,
+  after: { readonly path: string; readonly name: string },
+  limit: number,
+): Statement {
   return {
     name: "list_deliveries",
     text: `

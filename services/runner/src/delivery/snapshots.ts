@@ -50,13 +50,20 @@ export class Snapshots {
    * Resolves with the place reached once every event through `offset` is delivered.
    * @throws WAIT_TIMEOUT, NO_FACET, CANCELLED.
    */
-  async waitUntilProcessed(context: ContextKey, name: string, offset: number, timeoutMs: number | undefined, signal: AbortSignal): Promise<number> {
+  async waitUntilProcessed(
+    context: ContextKey,
+    name: string,
+    offset: number,
+    timeoutMs: number | undefined,
+    signal: AbortSignal,
+  ): Promise<number> {
     const deadline = performance.now() + (timeoutMs ?? defaultTimeoutMs);
     for (let lookMs = firstLookMs; ; lookMs = Math.min(slowestLookMs, lookMs * 2)) {
       const reached = await this.#reached(context, name, offset, signal);
       if (reached >= offset) return reached;
       const leftMs = deadline - performance.now();
-      if (leftMs <= 0) throw codedError("WAIT_TIMEOUT", `${name} has processed through offset ${reached}, not ${offset}`, { offset: reached });
+      if (leftMs <= 0)
+        throw codedError("WAIT_TIMEOUT", `${name} has processed through offset ${reached}, not ${offset}`, { offset: reached });
       await this.#progress.next(context, name, Math.min(leftMs, lookMs), signal);
       if (signal.aborted) throw codedError("CANCELLED", "the wait was given up by its caller");
     }
@@ -70,7 +77,11 @@ export class Snapshots {
     const subscription = subscriptions.find((found) => found.name === name);
     // Without a filter every event is owed; beyond the head nothing is known yet.
     if (subscription === undefined || subscription.consumes.length === 0 || headOffset < offset) return cursor;
-    const { events, scannedThrough } = await this.#log.read(context, { after: cursor, limit: 1, types: subscription.consumes }, { signal });
+    const { events, scannedThrough } = await this.#log.read(
+      context,
+      { after: cursor, limit: 1, types: subscription.consumes },
+      { signal },
+    );
     const next = events[0] === undefined ? scannedThrough : Number(events[0].offset) - 1;
     return Math.max(cursor, next);
   }

@@ -6,7 +6,11 @@ const spec = { source: ["itx", "config"], module: "triage.ts", className: "Triag
 describe("targets", () => {
   it.each([
     [["itx", "builtins", "processors", ["get", "publication"]], { kind: "native", name: "publication" }, "native:publication"],
-    [["itx", "facets", ["get", "triage", spec]], { kind: "facet", facet: "triage", module: "triage.ts", className: "Triage" }, "facet:triage"],
+    [
+      ["itx", "facets", ["get", "triage", spec]],
+      { kind: "facet", facet: "triage", module: "triage.ts", className: "Triage" },
+      "facet:triage",
+    ],
   ])("%j is known", (target, parsed, host) => {
     expect(parseTarget(JSON.stringify(target))).toEqual(parsed);
     expect(hostOf(parseTarget(JSON.stringify(target)))).toBe(host);

@@ -38,7 +38,12 @@ export class ProjectPages {
   }
 
   /** @throws NOT_FOUND when nothing is published; UNAVAILABLE when it cannot be reached now; what the code failed with, without its text. */
-  async serve(request: IncomingMessage, response: ServerResponse, principal: string | undefined, { signal }: HttpCall): Promise<void> {
+  async serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    principal: string | undefined,
+    { signal }: HttpCall,
+  ): Promise<void> {
     const { owner, url } = projectAddress(request);
     const pointer = await this.#parts.code.pointer(owner, signal);
     if (pointer === null || pointer.mainModule === "") throw codedError("NOT_FOUND", "this project has published no page");
@@ -82,7 +87,15 @@ export class ProjectPages {
     const { pathname } = new URL(url);
     const stack = isCodedError(error) ? error.data["stack"] : undefined;
     const reason = error instanceof Error ? error.message : String(error);
-    this.#parts.report.warn("a project's page failed", { owner, contextPath: "/", subscription: "fetch", pathname, code: errorCode(error), reason, ...(typeof stack === "string" ? { stack } : {}) });
+    this.#parts.report.warn("a project's page failed", {
+      owner,
+      contextPath: "/",
+      subscription: "fetch",
+      pathname,
+      code: errorCode(error),
+      reason,
+      ...(typeof stack === "string" ? { stack } : {}),
+    });
   }
 }
 

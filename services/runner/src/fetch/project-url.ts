@@ -18,14 +18,27 @@ export function projectAddress({ url = "/", headers }: Pick<IncomingMessage, "ur
   const scheme = single(headers, "x-forwarded-proto") === "https" ? "https" : "http";
   const host = single(headers, "x-forwarded-host") ?? headers.host ?? "localhost";
   const address = `${scheme}://${host}${path}${query}`;
-  if (!URL.canParse(address)) throw codedError("INVALID_INPUT", `the forwarded host ${JSON.stringify(host.slice(0, 100))} makes no URL`, { field: "x-forwarded-host" });
+  if (!URL.canParse(address))
+    throw codedError("INVALID_INPUT", `the forwarded host ${JSON.stringify(host.slice(0, 100))} makes no URL`, {
+      field: "x-forwarded-host",
+    });
   return { owner, url: address };
 }
 
 /** Under this name ingress passes on the `authorization` of its own client; the plain name is the calling service's here. */
 const projectAuthorization = "x-iterate-project-authorization";
 /** Credentials of the call between services, and what says how it got here. */
-const internal = new Set(["authorization", "host", "x-iterate-execution", "x-iterate-principal", projectAuthorization, "x-forwarded-host", "x-forwarded-proto", "traceparent", "tracestate"]);
+const internal = new Set([
+  "authorization",
+  "host",
+  "x-iterate-execution",
+  "x-iterate-principal",
+  projectAuthorization,
+  "x-forwarded-host",
+  "x-forwarded-proto",
+  "traceparent",
+  "tracestate",
+]);
 
 /** The headers the project's code sees. */
 export function projectHeaders(request: Pick<IncomingMessage, "rawHeaders">): [string, string][] {

@@ -83,7 +83,12 @@ export class ContextDesk {
 
   /** Nothing here is in memory alone. */
   get isIdle(): boolean {
-    return !this.#isBehind && this.#syncing === undefined && this.#retry === undefined && [...this.#lines.values()].every((line) => line.isIdle);
+    return (
+      !this.#isBehind &&
+      this.#syncing === undefined &&
+      this.#retry === undefined &&
+      [...this.#lines.values()].every((line) => line.isIdle)
+    );
   }
 
   /** Begins nothing new; resolves when what is in flight has ended. */
@@ -125,7 +130,12 @@ export class ContextDesk {
         if (this.#isOver || this.#lease.signal.aborted) return;
         this.#failures += 1;
         const delayMs = ladderDelayMs(this.#failures, waitLadder, this.#parts.random);
-        this.#parts.report.warn("a context could not be looked up", { owner: this.key.owner, contextPath: this.key.path, error, delayMs });
+        this.#parts.report.warn("a context could not be looked up", {
+          owner: this.key.owner,
+          contextPath: this.key.path,
+          error,
+          delayMs,
+        });
         this.#retry = setTimeout(() => this.#want(), delayMs);
       }
     }
@@ -165,7 +175,9 @@ export class ContextDesk {
 
   /** The former owner may still have appends under way for what is unfinished here. */
   async #raiseEpoch(rows: readonly DeliveryRow[], { headOffset }: ContextDescription): Promise<void> {
-    const isUnfinished = rows.some((row) => row.epoch < this.#lease.epoch && row.status !== "removed" && (row.cursor < headOffset || row.dueInMs !== null));
+    const isUnfinished = rows.some(
+      (row) => row.epoch < this.#lease.epoch && row.status !== "removed" && (row.cursor < headOffset || row.dueInMs !== null),
+    );
     if (isUnfinished) await this.#parts.raiseEpoch(this.key, this.#lease);
   }
 

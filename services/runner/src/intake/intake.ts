@@ -91,7 +91,9 @@ export class Intake implements PartitionWorker {
     const desk = this.#desks.get(lease.partition);
     if (desk?.lease !== lease) return;
     await desk.drain();
-    await this.#storePositions([desk]).catch((error: unknown) => this.#parts.report.warn("a watermark was not stored", { error, partition: lease.partition }));
+    await this.#storePositions([desk]).catch((error: unknown) =>
+      this.#parts.report.warn("a watermark was not stored", { error, partition: lease.partition }),
+    );
   }
 
   #forget(desk: PartitionDesk): void {
@@ -127,7 +129,9 @@ export class Intake implements PartitionWorker {
   async #visitDue(): Promise<void> {
     const partitions = [...this.#desks.keys()];
     if (partitions.length === 0) return;
-    const { rows } = await this.#parts.db.query<{ partition: number; owner: string; path: string }>(contextsDue(partitions, maxDue));
+    const { rows } = await this.#parts.db.query<{ partition: number; owner: string; path: string }>(
+      contextsDue(partitions, maxDue),
+    );
     for (const { partition, owner, path } of rows) this.#desks.get(partition)?.visit({ owner, path });
   }
 

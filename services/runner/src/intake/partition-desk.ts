@@ -82,7 +82,9 @@ export class PartitionDesk {
   /** What would hold the watermark although its row can say so itself: each is to be marked `behind`. */
   behindMarks(): BehindMark[] {
     const owed = this.#watermark?.owed(this.#isSettled) ?? new Map<string, number>();
-    return [...owed].flatMap(([context, through]) => (this.#desks.get(context)?.unsettled(through) ?? []).map((line) => ({ line, through })));
+    return [...owed].flatMap(([context, through]) =>
+      (this.#desks.get(context)?.unsettled(through) ?? []).map((line) => ({ line, through })),
+    );
   }
 
   /** Moves the watermark over what is settled. Answers the position to store; null when it is stored. */
@@ -126,7 +128,11 @@ export class PartitionDesk {
         if (this.#isOver || this.lease.signal.aborted) return;
         this.#failures += 1;
         nextMs = ladderDelayMs(this.#failures, { ...waitLadder, capMs: this.#rules.sweepMs }, this.#parts.random);
-        this.#parts.report.warn("a partition's feed could not be read", { partition: this.lease.partition, error, delayMs: nextMs });
+        this.#parts.report.warn("a partition's feed could not be read", {
+          partition: this.lease.partition,
+          error,
+          delayMs: nextMs,
+        });
       }
       if (!this.#isOver) this.#timer = setTimeout(() => this.sweep(), nextMs);
     }
@@ -136,8 +142,10 @@ export class PartitionDesk {
   async #takeOver(): Promise<Watermark> {
     const { partition } = this.lease;
     const { rows } = await this.#db.query<{ position: string }>(watermarks([partition]));
-    for (let after = 0; ; ) {
-      const found = await this.#db.query<{ id: string; owner: string; path: string }>(contextsNotAtRest(partition, after, rowsPage));
+    for (let after = 0; ;) {
+      const found = await this.#db.query<{ id: string; owner: string; path: string }>(
+        contextsNotAtRest(partition, after, rowsPage),
+      );
       for (const { owner, path } of found.rows) this.visit({ owner, path });
       const last = found.rows.at(-1);
       if (last === undefined || found.rows.length < rowsPage) break;

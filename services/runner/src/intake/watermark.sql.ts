@@ -11,13 +11,19 @@ export function watermarks(partitions: readonly number[]): Statement {
 }
 
 /** Moves watermarks, each only under an epoch that is not below what wrote it last. */
-export function storeWatermarks(marks: readonly { readonly partition: number; readonly position: string; readonly epoch: bigint }[]): Statement {
+export function storeWatermarks(
+  marks: readonly { readonly partition: number; readonly position: string; readonly epoch: bigint }[],
+): Statement {
   return {
     name: "store_watermarks",
     text: `
       update watermark set position = mark.position, epoch = mark.epoch
       from unnest($1::smallint[], $2::text[], $3::bigint[]) as mark (partition, position, epoch)
       where watermark.partition = mark.partition and watermark.epoch <= mark.epoch`,
-    values: [marks.map(({ partition }) => partition), marks.map(({ position }) => position), marks.map(({ epoch }) => String(epoch))],
+    values: [
+      marks.map(({ partition }) => partition),
+      marks.map(({ position }) => position),
+      marks.map(({ epoch }) => String(epoch)),
+    ],
   };
 }

@@ -30,12 +30,20 @@ describe("the watermark", () => {
     const mark = new Watermark("");
     mark.note(page("p1", { a: 3 }));
     mark.note(page("p2", { a: 9, b: 2 }));
-    expect(mark.owed(upTo({ a: 1 }))).toEqual(new Map([["a", 9], ["b", 2]]));
+    expect(mark.owed(upTo({ a: 1 }))).toEqual(
+      new Map([
+        ["a", 9],
+        ["b", 2],
+      ]),
+    );
   });
 
   it("never stands behind a commit that is owed, whatever is settled in whatever order", () => {
     const name = fc.constantFrom("a", "b", "c");
-    const step = fc.oneof(fc.record({ commits: fc.array(name, { maxLength: 4 }) }), fc.record({ deliver: name, by: fc.integer({ min: 1, max: 3 }) }));
+    const step = fc.oneof(
+      fc.record({ commits: fc.array(name, { maxLength: 4 }) }),
+      fc.record({ deliver: name, by: fc.integer({ min: 1, max: 3 }) }),
+    );
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const heads: Record<string, number> = { a: 0, b: 0, c: 0 };

@@ -28,9 +28,15 @@ describe("keys of appends made by code", () => {
 
   it("always fit, and still differ, for the longest names and paths", () => {
     const long = (end: string) => `/${"p".repeat(1_023 - end.length)}${end}`;
-    const key = (path: string, where: string) => appendKey({ subscription: "s".repeat(128), path, offset: Number.MAX_SAFE_INTEGER }, where, { type: "note" });
+    const key = (path: string, where: string) =>
+      appendKey({ subscription: "s".repeat(128), path, offset: Number.MAX_SAFE_INTEGER }, where, { type: "note" });
     expect(Buffer.byteLength(key(long("a"), long("b")))).toBeLessThanOrEqual(512);
     expect(new Set([key(long("a"), long("b")), key(long("b"), long("a")), key(long("a"), long("a"))]).size).toBe(3);
-    fc.assert(fc.property(fc.string({ minLength: 1, maxLength: 128, unit: "grapheme" }), (name) => Buffer.byteLength(appendKey({ ...origin, subscription: name.slice(0, 30) }, `/${name}`, { type: "t" })) <= 512));
+    fc.assert(
+      fc.property(
+        fc.string({ minLength: 1, maxLength: 128, unit: "grapheme" }),
+        (name) => Buffer.byteLength(appendKey({ ...origin, subscription: name.slice(0, 30) }, `/${name}`, { type: "t" })) <= 512,
+      ),
+    );
   });
 });

@@ -13,14 +13,23 @@ const maxPatternFields = 100;
 
 /** @throws BATCH_TOO_LARGE, EVENT_TOO_LARGE, INVALID_INPUT. */
 export function eventInputs(args: readonly unknown[]): EventInput[] {
-  if (args.length > maxBatchEvents) throw codedError("BATCH_TOO_LARGE", `${args.length} events in one append; at most ${maxBatchEvents} are taken`, { events: args.length, maxBatchEvents });
+  if (args.length > maxBatchEvents)
+    throw codedError("BATCH_TOO_LARGE", `${args.length} events in one append; at most ${maxBatchEvents} are taken`, {
+      events: args.length,
+      maxBatchEvents,
+    });
   let bytes = 0;
   return args.map((value, index) => {
     const event = eventInput(value, `events[${index}]`);
     const size = bodyBytes(event);
     bytes += size;
-    if (size > maxEventBytes) throw codedError("EVENT_TOO_LARGE", `events[${index}] has ${size} bytes; at most ${maxEventBytes} are taken`, { bytes: size, maxEventBytes });
-    if (bytes > maxBatchBytes) throw codedError("BATCH_TOO_LARGE", `the events have more than ${maxBatchBytes} bytes in one append`, { maxBatchBytes });
+    if (size > maxEventBytes)
+      throw codedError("EVENT_TOO_LARGE", `events[${index}] has ${size} bytes; at most ${maxEventBytes} are taken`, {
+        bytes: size,
+        maxEventBytes,
+      });
+    if (bytes > maxBatchBytes)
+      throw codedError("BATCH_TOO_LARGE", `the events have more than ${maxBatchBytes} bytes in one append`, { maxBatchBytes });
     return event;
   });
 }
@@ -36,7 +45,8 @@ export function readArgs(args: readonly unknown[]): ReadEventsArgs {
 
 export function waitArgs(args: readonly unknown[]): WaitForEventArgs & { readonly types: readonly string[] } {
   const value = object(only(args, 1)[0], "args");
-  if ((value["type"] === undefined) === (value["types"] === undefined)) throw wrong("args", "must name exactly one of type and types");
+  if ((value["type"] === undefined) === (value["types"] === undefined))
+    throw wrong("args", "must name exactly one of type and types");
   const wanted = value["types"] === undefined ? [text(value["type"], "type", maxTypeBytes)] : types(value["types"]);
   if (wanted.length === 0) throw wrong("types", "is empty");
   return {
@@ -104,9 +114,11 @@ export function bodyBytes({ payload, metadata }: EventInput): number {
 
 function pattern(input: unknown): Record<string, string | number | boolean | null> {
   const fields = Object.entries(object(input, "payload"));
-  if (fields.length > maxPatternFields) throw wrong("payload", `has ${fields.length} fields; at most ${maxPatternFields} are compared`);
+  if (fields.length > maxPatternFields)
+    throw wrong("payload", `has ${fields.length} fields; at most ${maxPatternFields} are compared`);
   for (const [name, value] of fields) {
-    if (value !== null && !["string", "number", "boolean"].includes(typeof value)) throw wrong(`payload.${name}`, "is no plain value");
+    if (value !== null && !["string", "number", "boolean"].includes(typeof value))
+      throw wrong(`payload.${name}`, "is no plain value");
   }
   return Object.fromEntries(fields) as Record<string, string | number | boolean | null>;
 }
@@ -128,13 +140,15 @@ function object(value: unknown, at: string): Json {
 }
 
 function text(value: unknown, at: string, maxBytes: number): string {
-  if (typeof value !== "string" || value === "" || value.includes("\0") || !value.isWellFormed()) throw wrong(at, "is no text, or empty, or holds NUL or a lone surrogate");
+  if (typeof value !== "string" || value === "" || value.includes("\0") || !value.isWellFormed())
+    throw wrong(at, "is no text, or empty, or holds NUL or a lone surrogate");
   if (Buffer.byteLength(value) > maxBytes) throw wrong(at, `is longer than ${maxBytes} bytes`);
   return value;
 }
 
 function integer(value: unknown, at: string, min: number, max: number): number {
-  if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max) throw wrong(at, `is no whole number from ${min} to ${max}`);
+  if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max)
+    throw wrong(at, `is no whole number from ${min} to ${max}`);
   return value as number;
 }
 

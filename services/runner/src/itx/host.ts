@@ -61,7 +61,10 @@ export class ItxHost implements IsolateHost {
   async hostCall({ method, path, args }: IsolateHostCall, signal: AbortSignal): Promise<unknown> {
     this.#calls += 1;
     if (this.#calls > maxHostCalls) throw codedError("QUOTA", `an invocation may make ${maxHostCalls} calls`, { maxHostCalls });
-    if (!Object.hasOwn(this.#methods, method)) throw codedError("NOT_A_METHOD", `itx has no method ${JSON.stringify(method.slice(0, 100))}`, { method: method.slice(0, 100) });
+    if (!Object.hasOwn(this.#methods, method))
+      throw codedError("NOT_A_METHOD", `itx has no method ${JSON.stringify(method.slice(0, 100))}`, {
+        method: method.slice(0, 100),
+      });
     assertContextPath(path);
     return await this.#methods[method as Method](path, args, AbortSignal.any([signal, this.#invocation.scope.signal]));
   }

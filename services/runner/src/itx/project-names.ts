@@ -17,7 +17,10 @@ export class ProjectNames {
   async slugOf(owner: string): Promise<string> {
     const kept = this.#kept.get(owner);
     if (kept !== undefined) return kept;
-    const { events } = await this.#log.read({ owner, path: "/" }, { after: 0, limit: 1, types: [project.projectCreateRequested.type] });
+    const { events } = await this.#log.read(
+      { owner, path: "/" },
+      { after: 0, limit: 1, types: [project.projectCreateRequested.type] },
+    );
     const asked = project.projectCreateRequested.payload.safeParse(JSON.parse(events[0]?.payload?.toString() ?? "null"));
     if (!asked.success) throw codedError("NOT_FOUND", `${JSON.stringify(owner)} is no project`, { owner });
     if (this.#kept.size >= maxKept) this.#kept.clear();

@@ -21,9 +21,17 @@ describe("what project code may write", () => {
     ["a key of a project", { type: "note", idempotencyKey: "project:9" }, "FORBIDDEN"],
     ["a key of a secret", { type: "note", idempotencyKey: "secret@9" }, "FORBIDDEN"],
     ["a key that only begins alike", { type: "note", idempotencyKey: "itxy/9" }, "OK"],
-    ["[iterate-37] a subscription below builtins", subscribe(["itx", "builtins", "processors", ["get", "publication"]]), "FORBIDDEN"],
+    [
+      "[iterate-37] a subscription below builtins",
+      subscribe(["itx", "builtins", "processors", ["get", "publication"]]),
+      "FORBIDDEN",
+    ],
     ["[iterate-37] builtins called", subscribe(["itx", ["builtins"], "processors"]), "FORBIDDEN"],
-    ["a subscription of its own class", subscribe(["itx", "facets", ["get", "t", { source: ["itx", "config"], module: "t.ts", className: "T" }]]), "OK"],
+    [
+      "a subscription of its own class",
+      subscribe(["itx", "facets", ["get", "t", { source: ["itx", "config"], module: "t.ts", className: "T" }]]),
+      "OK",
+    ],
     ["the end of a subscription", subscribe(null), "OK"],
   ])("%s: %j is %s", (_, event, code) => {
     expect(codeOf(() => assertCodeMayWrite(event))).toBe(code);

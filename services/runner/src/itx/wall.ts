@@ -13,7 +13,10 @@ const reservedKey = /^(?:itx|project|repo|workspace|secret)[/@:]/;
 export function assertCodeMayWrite({ type, payload, idempotencyKey }: EventInput): void {
   if (eventCatalog.get(type)?.writer === "platform") throw codedError("FORBIDDEN", `only the platform appends ${type}`, { type });
   const reserved = idempotencyKey === undefined ? null : reservedKey.exec(idempotencyKey);
-  if (reserved !== null) throw codedError("FORBIDDEN", `idempotency keys that begin with ${JSON.stringify(reserved[0])} are the platform's own`, { key: idempotencyKey });
+  if (reserved !== null)
+    throw codedError("FORBIDDEN", `idempotency keys that begin with ${JSON.stringify(reserved[0])} are the platform's own`, {
+      key: idempotencyKey,
+    });
   if (type === itx.subscriptionConfigured.type && namesBuiltins(payload)) {
     throw codedError("FORBIDDEN", "code may not subscribe what is below itx.builtins; name what the project publishes", { type });
   }
@@ -24,16 +27,29 @@ export function assertCodeMayWrite({ type, payload, idempotencyKey }: EventInput
  * @throws FORBIDDEN, INVALID_INPUT, EVENT_TOO_LARGE, BATCH_TOO_LARGE.
  */
 export function assertEmits(events: readonly EventInput[]): void {
-  if (events.length > maxBatchEvents) throw codedError("BATCH_TOO_LARGE", `${events.length} emitted events; at most ${maxBatchEvents} are taken`, { events: events.length, maxBatchEvents });
+  if (events.length > maxBatchEvents)
+    throw codedError("BATCH_TOO_LARGE", `${events.length} emitted events; at most ${maxBatchEvents} are taken`, {
+      events: events.length,
+      maxBatchEvents,
+    });
   let total = 0;
   for (const event of events) {
-    if (event.offset !== undefined) throw codedError("INVALID_INPUT", `an emitted ${JSON.stringify(event.type)} cannot expect an offset: it is appended later`);
+    if (event.offset !== undefined)
+      throw codedError("INVALID_INPUT", `an emitted ${JSON.stringify(event.type)} cannot expect an offset: it is appended later`);
     assertCodeMayWrite(event);
     const bytes = bodyBytes(event);
-    if (bytes > maxEventBytes) throw codedError("EVENT_TOO_LARGE", `an emitted event has ${bytes} bytes; at most ${maxEventBytes} are taken`, { bytes, maxEventBytes });
+    if (bytes > maxEventBytes)
+      throw codedError("EVENT_TOO_LARGE", `an emitted event has ${bytes} bytes; at most ${maxEventBytes} are taken`, {
+        bytes,
+        maxEventBytes,
+      });
     total += bytes;
   }
-  if (total > maxBatchBytes) throw codedError("BATCH_TOO_LARGE", `${total} bytes of emitted events; at most ${maxBatchBytes} are taken`, { bytes: total, maxBatchBytes });
+  if (total > maxBatchBytes)
+    throw codedError("BATCH_TOO_LARGE", `${total} bytes of emitted events; at most ${maxBatchBytes} are taken`, {
+      bytes: total,
+      maxBatchBytes,
+    });
 }
 
 function namesBuiltins(payload: unknown): boolean {

@@ -39,15 +39,26 @@ export class InvocationWriter {
   }
 
   async readEvents(path: string, { afterOffset = 0, limit = 500, types = [] }: ReadEventsArgs): Promise<EventsPage> {
-    const page = await this.#parts.log.read({ owner: this.#parts.scope.claims.owner, path }, { after: afterOffset, limit, types }, await this.#scope());
-    return { events: page.events.map((event) => toStreamEvent(event, path)), scannedThroughOffset: page.scannedThrough, atHead: page.atHead };
+    const page = await this.#parts.log.read(
+      { owner: this.#parts.scope.claims.owner, path },
+      { after: afterOffset, limit, types },
+      await this.#scope(),
+    );
+    return {
+      events: page.events.map((event) => toStreamEvent(event, path)),
+      scannedThroughOffset: page.scannedThrough,
+      atHead: page.atHead,
+    };
   }
 
   #keyed(path: string, event: EventInput): EventInput {
     const { delivery, scope } = this.#parts;
     if (event.idempotencyKey !== undefined || delivery === null) return event;
     const offset = event.source?.processor?.whileProcessing?.offset ?? delivery.after;
-    return { ...event, idempotencyKey: appendKey({ subscription: delivery.subscription, path: scope.claims.context, offset }, path, event) };
+    return {
+      ...event,
+      idempotencyKey: appendKey({ subscription: delivery.subscription, path: scope.claims.context, offset }, path, event),
+    };
   }
 
   async #scope() {

@@ -62,7 +62,9 @@ describe("partition leases", () => {
     const first = keeper("a");
     await eventually(() => held(first) === 256);
     const before = first.leases.find(({ partition }) => partition === 0)!.epoch;
-    await eventually(async () => (await db.query("select 1 from pod where id = 'a' and expires_at > now() + interval '1 second'")).rowCount === 1);
+    await eventually(
+      async () => (await db.query("select 1 from pod where id = 'a' and expires_at > now() + interval '1 second'")).rowCount === 1,
+    );
     expect(first.leases.find(({ partition }) => partition === 0)!.epoch).toBe(before);
     await first.stop();
     const second = keeper("b");
@@ -102,7 +104,13 @@ describe("partition leases", () => {
 
   it("stops work by its own clock before the lease lapses, while the database swallows every packet", async () => {
     const proxy = await FaultProxy.start(database.url);
-    const cut = createPool({ url: proxy.url(database.url), applicationName: "cut", max: 2, acquireTimeoutMs: 500, statementTimeoutMs: 500 });
+    const cut = createPool({
+      url: proxy.url(database.url),
+      applicationName: "cut",
+      max: 2,
+      acquireTimeoutMs: 500,
+      statementTimeoutMs: 500,
+    });
     pools.push(cut);
     try {
       const lost = keeper("a", new Worker(), cut);
@@ -113,11 +121,13 @@ describe("partition leases", () => {
       proxy.drop();
       const heir = keeper("b");
       await eventually(() => lease.signal.aborted, { timeoutMs: times.ttlMs + 500 });
-      const { rows } = await db.query<{ at: Date }>("select expires_at as at from partition_lease where partition = $1", [lease.partition]);
+      const { rows } = await db.query<{ at: Date }>("select expires_at as at from partition_lease where partition = $1", [
+        lease.partition,
+      ]);
       await eventually(() => held(heir) === 256, { timeoutMs: 3 * times.ttlMs });
       expect(abortedAt).toBeLessThan(rows[0]!.at.getTime());
     } finally {
-      await proxy.stop();
+      proxy.stop();
     }
   });
 

@@ -92,7 +92,9 @@ export class LeaseKeeper {
     } finally {
       clearInterval(renewing);
       clearTimeout(this.#deadman);
-      await this.#db.query(removePod(this.#pod)).catch((error: unknown) => this.#log.warn("the pod's row outlives it until it lapses", { error }));
+      await this.#db
+        .query(removePod(this.#pod))
+        .catch((error: unknown) => this.#log.warn("the pod's row outlives it until it lapses", { error }));
     }
   }
 
@@ -125,7 +127,10 @@ export class LeaseKeeper {
 
   async #balanceOnce(): Promise<void> {
     const { rows } = await this.#db.query<{ id: string }>(alivePods());
-    const share = fairShare(rows.map(({ id }) => id), this.#pod);
+    const share = fairShare(
+      rows.map(({ id }) => id),
+      this.#pod,
+    );
     const settled = [...this.#held.values()].filter(({ isDraining }) => !isDraining);
     const missing = share - this.#held.size;
     if (missing > 0) await this.#take(missing);
@@ -162,7 +167,13 @@ export class LeaseKeeper {
     for (const held of kept) this.#end(held);
     if (kept.length === 0) return;
     await this.#db
-      .query(releaseLeases(this.#pod, kept.map(({ lease }) => lease.partition), kept.map(({ lease }) => lease.epoch)))
+      .query(
+        releaseLeases(
+          this.#pod,
+          kept.map(({ lease }) => lease.partition),
+          kept.map(({ lease }) => lease.epoch),
+        ),
+      )
       .catch((error: unknown) => this.#log.warn("leases were not freed and must lapse", { error, count: kept.length }));
     this.#log.info("handed partitions over", { count: kept.length, held: this.#held.size });
   }

@@ -3,7 +3,12 @@
  * and answers come back in order. A broken stream fails what is open on it with UNAVAILABLE: each append may or may not have landed,
  * which its append id or keys decide when it is sent again.
  */
-import type { AppendOutcome, AppendStreamItem, AppendStreamRequest, AppendStreamResponse } from "@iterate-platform/proto/iterate/context/v1/context";
+import type {
+  AppendOutcome,
+  AppendStreamItem,
+  AppendStreamRequest,
+  AppendStreamResponse,
+} from "@iterate-platform/proto/iterate/context/v1/context";
 import type { BidiCall } from "@iterate-platform/service/grpc-client";
 import { fromStatus } from "@iterate-platform/service/status";
 import { CodedError, codedError, isCodedError } from "iterate/lib";
@@ -104,14 +109,20 @@ export class AppendLane {
   }
 
   #fail(reason: unknown, open: readonly Asked[]): void {
-    const error = isCodedError(reason) && !isStreamEnd(reason) ? reason : new CodedError("UNAVAILABLE", "the stream of appends broke before it was answered", { cause: reason });
+    const error =
+      isCodedError(reason) && !isStreamEnd(reason)
+        ? reason
+        : new CodedError("UNAVAILABLE", "the stream of appends broke before it was answered", { cause: reason });
     for (const asked of open) asked.reject(error);
   }
 }
 
 /** Close enough to keep messages apart: bodies are what weighs. */
 function roughBytes({ append }: AppendStreamItem): number {
-  return (append?.events ?? []).reduce((sum, { payload, metadata }) => sum + 512 + (payload?.length ?? 0) + (metadata?.length ?? 0), 1_024);
+  return (append?.events ?? []).reduce(
+    (sum, { payload, metadata }) => sum + 512 + (payload?.length ?? 0) + (metadata?.length ?? 0),
+    1_024,
+  );
 }
 
 /** A stream ended by its own deadline or by the peer's shutdown says nothing about an append. */

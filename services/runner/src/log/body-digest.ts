@@ -4,7 +4,11 @@ import type { EventInput } from "iterate/stream/processor";
 
 /** SHA-256 over type, payload and metadata in one canonical spelling, as base64url. */
 export function bodyDigest({ type, payload, metadata }: Pick<EventInput, "type" | "payload" | "metadata">): string {
-  return hash("sha256", JSON.stringify(sorted([type, payload ?? null, payload === undefined, metadata ?? null, metadata === undefined])), "base64url");
+  return hash(
+    "sha256",
+    JSON.stringify(sorted([type, payload ?? null, payload === undefined, metadata ?? null, metadata === undefined])),
+    "base64url",
+  );
 }
 
 function sorted(value: unknown): unknown {

@@ -45,7 +45,11 @@ export interface FeedPage {
 export interface ContextLog {
   describe(context: ContextKey, scope?: CallScope): Promise<ContextDescription>;
   /** `types` empty means all. */
-  read(context: ContextKey, from: { readonly after: number; readonly limit: number; readonly types: readonly string[] }, scope?: CallScope): Promise<LogPage>;
+  read(
+    context: ContextKey,
+    from: { readonly after: number; readonly limit: number; readonly types: readonly string[] },
+    scope?: CallScope,
+  ): Promise<LogPage>;
   /** All events or none. Repeats by itself, under one append id, while the service is away for a moment. */
   append(context: ContextKey, events: readonly EventInput[], scope?: CallScope): Promise<readonly AppendReceipt[]>;
   waitForEvent(

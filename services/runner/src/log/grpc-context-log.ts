@@ -35,11 +35,18 @@ export class GrpcContextLog implements ContextLog {
   }
 
   async describe(context: ContextKey, scope: CallScope = {}): Promise<ContextDescription> {
-    const { headOffset, lastControl, subscriptions, config } = await this.#context.describeContext({ context: { ...context } }, options(scope));
+    const { headOffset, lastControl, subscriptions, config } = await this.#context.describeContext(
+      { context: { ...context } },
+      options(scope),
+    );
     return { headOffset: Number(headOffset), lastControl: Number(lastControl), subscriptions, config: config ?? null };
   }
 
-  async read(context: ContextKey, from: { after: number; limit: number; types: readonly string[] }, scope: CallScope = {}): Promise<LogPage> {
+  async read(
+    context: ContextKey,
+    from: { after: number; limit: number; types: readonly string[] },
+    scope: CallScope = {},
+  ): Promise<LogPage> {
     const page = await this.#context.readEvents(
       { context: { ...context }, afterOffset: BigInt(from.after), limit: from.limit, types: [...from.types] },
       options(scope),

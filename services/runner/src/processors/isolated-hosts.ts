@@ -39,7 +39,12 @@ export class IsolatedHosts implements PublishedClasses {
 
   #run(what: { bundle: IsolateBundle; module: string; className: string }, batch: Batch, scope: ExecutionScope) {
     const { owner, path, name, events, range, atHead, quarantine, deadlineMs } = batch;
-    const record = recordCodeLog(this.#parts.report, { owner, contextPath: path, subscription: name, traceparent: scope.traceparent });
+    const record = recordCodeLog(this.#parts.report, {
+      owner,
+      contextPath: path,
+      subscription: name,
+      traceparent: scope.traceparent,
+    });
     const host = new ItxHost(this.#parts.itx, { scope, delivery: { subscription: name, after: range.after }, record });
     const input = { contextPath: path, name, checkpoint: engineCheckpoint(batch), events, range, atHead };
     return this.#parts.isolates.processBatch(

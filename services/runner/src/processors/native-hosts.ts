@@ -1,6 +1,12 @@
 /** Runs the platform's own processors in this process, by the same engine that runs project code in an isolate. */
 import type { Log } from "@iterate-platform/service/log";
-import { ProcessorEngine, type AnyProcessorContract, type ProcessorState, type ProcessorCheckpoint, type StreamProcessor } from "iterate/stream/processor";
+import {
+  ProcessorEngine,
+  type AnyProcessorContract,
+  type ProcessorState,
+  type ProcessorCheckpoint,
+  type StreamProcessor,
+} from "iterate/stream/processor";
 import { engineCheckpoint, type Batch, type BatchHost, type ExecutionScope } from "../delivery/batch.js";
 import type { ContextKey } from "../delivery/contract.js";
 import type { NativeProcessors } from "../delivery/hosts.js";
@@ -36,7 +42,12 @@ export class NativeHosts implements NativeProcessors {
   host(name: string, context: ContextKey): BatchHost | undefined {
     const processor = this.#processors.get(name);
     if (processor === undefined || !processor.isHostedIn(context)) return undefined;
-    return { code: `builtin:${name}`, isPlatform: true, checkpointMs: processor.checkpointMs, run: (batch, scope) => this.#run(processor, batch, scope) };
+    return {
+      code: `builtin:${name}`,
+      isPlatform: true,
+      checkpointMs: processor.checkpointMs,
+      run: (batch, scope) => this.#run(processor, batch, scope),
+    };
   }
 
   #run(native: NativeProcessor, batch: Batch, scope: ExecutionScope) {
@@ -45,8 +56,12 @@ export class NativeHosts implements NativeProcessors {
     const engine = new ProcessorEngine(native.create({ owner, path, scope, writer }), {
       stream: { append: (events) => writer.append(path, events), readEvents: (args) => writer.readEvents(path, args) },
       // The caller holds the checkpoint and commits the one that is answered.
-      storage: { read: async () => engineCheckpoint(batch) as ProcessorCheckpoint<ProcessorState<AnyProcessorContract>> | null, write: async () => undefined },
-      report: ({ kind, slug, offset, type, error }) => this.#report.warn("processor problem", { owner, contextPath: path, subscription: name, kind, slug, offset, type, error }),
+      storage: {
+        read: async () => engineCheckpoint(batch) as ProcessorCheckpoint<ProcessorState<AnyProcessorContract>> | null,
+        write: async () => undefined,
+      },
+      report: ({ kind, slug, offset, type, error }) =>
+        this.#report.warn("processor problem", { owner, contextPath: path, subscription: name, kind, slug, offset, type, error }),
     });
     return engine.processBatch(batch);
   }

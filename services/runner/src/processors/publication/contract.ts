@@ -20,7 +20,10 @@ export const publicationContract = defineProcessorContract({
     /** Subscription rows made by the newest publication; those that go are removed by the next. */
     subscriptions: z.array(z.object({ context: z.string(), name: z.string() })).default([]),
   }),
-  events: { [repo.commitCompleted.type]: repo.commitCompleted.payload, [repo.publicationSettled.type]: repo.publicationSettled.payload },
+  events: {
+    [repo.commitCompleted.type]: repo.commitCompleted.payload,
+    [repo.publicationSettled.type]: repo.publicationSettled.payload,
+  },
   consumes: [repo.commitCompleted.type, repo.publicationSettled.type],
   emits: [repo.publicationSettled.type],
 });

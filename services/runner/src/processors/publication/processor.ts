@@ -5,8 +5,7 @@ import { publicationContract, type Candidate, type Publication, type RowName } f
 
 /** How a candidate ended. */
 export type Outcome =
-  | { readonly status: "published"; readonly subscriptions: readonly RowName[] }
-  | { readonly status: "failed" | "superseded" };
+  { readonly status: "published"; readonly subscriptions: readonly RowName[] } | { readonly status: "failed" | "superseded" };
 
 /** Publishes one commit. Safe to repeat: a candidate that is published already is published. */
 export interface Publisher {
@@ -31,7 +30,9 @@ export class PublicationProcessor extends StreamProcessor<typeof publicationCont
   override reduce({ event, state }: ReduceArgs<typeof publicationContract>): Publication {
     if (event.type === repo.commitCompleted.type) {
       const { branch, commitOid } = repo.commitCompleted.payload.parse(event.payload);
-      return branch === publishedBranch ? { ...state, candidates: [...state.candidates, { offset: event.offset, commitOid }] } : state;
+      return branch === publishedBranch
+        ? { ...state, candidates: [...state.candidates, { offset: event.offset, commitOid }] }
+        : state;
     }
     const { requestOffset, status, subscriptions } = repo.publicationSettled.payload.parse(event.payload);
     return {
@@ -47,7 +48,11 @@ export class PublicationProcessor extends StreamProcessor<typeof publicationCont
       emit({
         type: repo.publicationSettled.type,
         idempotencyKey: `repo/publication-settled:${offset}`,
-        payload: { requestOffset: offset, status: outcome.status, ...(outcome.status === "published" ? { subscriptions: [...outcome.subscriptions] } : {}) },
+        payload: {
+          requestOffset: offset,
+          status: outcome.status,
+          ...(outcome.status === "published" ? { subscriptions: [...outcome.subscriptions] } : {}),
+        },
       });
     for (const candidate of state.candidates.slice(0, -1)) {
       blockProcessorWhile(async () => {

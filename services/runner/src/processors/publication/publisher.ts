@@ -55,16 +55,26 @@ export class BundlePublisher implements Publisher {
       if (isCodedError(error) && error.code === "OFFSET_CONFLICT") return await this.#fail(candidate, error, "superseded");
       throw error;
     }
-    return { status: "published", subscriptions: await this.#rows.configure(candidate, bundle.processors, description, bundle.entries, former) };
+    return {
+      status: "published",
+      subscriptions: await this.#rows.configure(candidate, bundle.processors, description, bundle.entries, former),
+    };
   }
 
   async supersede(candidate: Candidate, by: Candidate): Promise<void> {
-    await this.#fail(candidate, codedError("OFFSET_CONFLICT", `main moved on to ${by.commitOid} before this commit was published`), "superseded");
+    await this.#fail(
+      candidate,
+      codedError("OFFSET_CONFLICT", `main moved on to ${by.commitOid} before this commit was published`),
+      "superseded",
+    );
   }
 
   async #build({ commitOid }: Candidate): Promise<Bundle> {
     const { owner, path, scope } = this.#environment;
-    for await (const { step } of this.#parts.builds.build({ repo: { owner, path }, commit: commitOid }, { deadlineMs: buildMs, signal: scope.signal })) {
+    for await (const { step } of this.#parts.builds.build(
+      { repo: { owner, path }, commit: commitOid },
+      { deadlineMs: buildMs, signal: scope.signal },
+    )) {
       if (step?.$case === "bundle") return step.value;
     }
     throw codedError("UNAVAILABLE", "the bundler ended a build without its result");
@@ -72,10 +82,23 @@ export class BundlePublisher implements Publisher {
 
   async #probe(bundle: Bundle): Promise<BundleDescription> {
     const { owner, scope } = this.#environment;
-    const isolateBundle: IsolateBundle = this.#parts.code.bundle(owner, { digest: bundle.digest, mainModule: bundle.mainModule, modules: bundle.entries });
-    const host = { hostCall: () => Promise.reject(codedError("FORBIDDEN", "code is only described here; it may call itx once it is published")) };
+    const isolateBundle: IsolateBundle = this.#parts.code.bundle(owner, {
+      digest: bundle.digest,
+      mainModule: bundle.mainModule,
+      modules: bundle.entries,
+    });
+    const host = {
+      hostCall: () => Promise.reject(codedError("FORBIDDEN", "code is only described here; it may call itx once it is published")),
+    };
     return await this.#parts.isolates.describe(
-      { bundle: isolateBundle, invocationId: this.#parts.newInvocationId(), contextPath: "/", callerPath: "/", deadlineMs: probeMs, signal: scope.signal },
+      {
+        bundle: isolateBundle,
+        invocationId: this.#parts.newInvocationId(),
+        contextPath: "/",
+        callerPath: "/",
+        deadlineMs: probeMs,
+        signal: scope.signal,
+      },
       host,
     );
   }
@@ -84,7 +107,13 @@ export class BundlePublisher implements Publisher {
     const { path, writer } = this.#environment;
     const modules = bundle.entries.map(({ file, module, identity, classes }) => ({ file, module, identity, classes }));
     const source = { repo: path, commit: commitOid };
-    const spec = { source, digest: bundle.digest, generation: offset, modules, mainModule: bundle.mainModule === "" ? null : bundle.mainModule };
+    const spec = {
+      source,
+      digest: bundle.digest,
+      generation: offset,
+      modules,
+      mainModule: bundle.mainModule === "" ? null : bundle.mainModule,
+    };
     const updated = {
       commitOid,
       generation: offset,
@@ -102,8 +131,14 @@ export class BundlePublisher implements Publisher {
   }
 
   async #fail({ offset, commitOid }: Candidate, error: CodedError, status: "failed" | "superseded" = "failed"): Promise<Outcome> {
-    const payload = { commitOid, generation: offset, error: { code: error.code, message: error.message.slice(0, maxErrorMessage) } };
-    await this.#environment.writer.append("/", [{ type: project.workerUpdateFailed.type, payload, idempotencyKey: `project/worker-update-failed:${offset}` }]);
+    const payload = {
+      commitOid,
+      generation: offset,
+      error: { code: error.code, message: error.message.slice(0, maxErrorMessage) },
+    };
+    await this.#environment.writer.append("/", [
+      { type: project.workerUpdateFailed.type, payload, idempotencyKey: `project/worker-update-failed:${offset}` },
+    ]);
     return { status };
   }
 }
@@ -116,12 +151,19 @@ function refusal(error: unknown): CodedError {
 
 /** @throws BUILD_FAILED when what `iterate.toml` declares is not what the modules export. */
 function assertPublishable({ mainModule, processors, entries }: Bundle, { entryPoint, exports }: BundleDescription): void {
-  if (mainModule !== "" && entryPoint?.isClass !== true) throw codedError("BUILD_FAILED", `${fileOf(mainModule, entries)}: the default export must be a class that extends IterateConfigEntrypoint`);
+  if (mainModule !== "" && entryPoint?.isClass !== true)
+    throw codedError(
+      "BUILD_FAILED",
+      `${fileOf(mainModule, entries)}: the default export must be a class that extends IterateConfigEntrypoint`,
+    );
   for (const { name, file, className } of processors) {
     const module = entries.find((entry) => entry.file === file)?.module;
     const found = exports.find((exported) => exported.module === module && exported.name === className);
     if (found?.kind !== "processor") {
-      throw codedError("BUILD_FAILED", `iterate.toml: [processors.${name}] names ${className} of ${file}, which ${found === undefined ? "is not exported" : "is no StreamProcessorDurableObject"}`);
+      throw codedError(
+        "BUILD_FAILED",
+        `iterate.toml: [processors.${name}] names ${className} of ${file}, which ${found === undefined ? "is not exported" : "is no StreamProcessorDurableObject"}`,
+      );
     }
   }
 }

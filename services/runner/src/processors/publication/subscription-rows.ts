@@ -39,13 +39,15 @@ export class SubscriptionRows {
     const wanted = declared.map((declaration) => wantedRow(declaration, description, entries));
     for (const row of wanted) {
       const found = await this.#row(row);
-      if (found === undefined || !isSame(found, row)) await this.#write(candidate, row, { target: row.target, consumes: row.consumes });
+      if (found === undefined || !isSame(found, row))
+        await this.#write(candidate, row, { target: row.target, consumes: row.consumes });
     }
     for (const row of former) {
       if (wanted.some(({ context, name }) => context === row.context && name === row.name)) continue;
       const found = await this.#row(row);
       // A row that someone has made another one since is theirs.
-      if (found !== undefined && parseTarget(found.target).kind === "facet") await this.#write(candidate, row, { target: null, configuredAt: Number(found.configuredAtOffset) });
+      if (found !== undefined && parseTarget(found.target).kind === "facet")
+        await this.#write(candidate, row, { target: null, configuredAt: Number(found.configuredAtOffset) });
     }
     return wanted.map(({ context, name }) => ({ context, name }));
   }
@@ -66,11 +68,17 @@ export class SubscriptionRows {
         ? { name, target: null, ifConfiguredAtOffset: change.configuredAt }
         : // A processor's state is the fold of the whole log, so it starts at the beginning.
           { name, target: change.target, afterOffset: 0, ...(change.consumes.length === 0 ? {} : { consumes: change.consumes }) };
-    await this.#environment.writer.append(context, [{ type: itx.subscriptionConfigured.type, payload, idempotencyKey: `project/subscription:${offset}:${name}` }]);
+    await this.#environment.writer.append(context, [
+      { type: itx.subscriptionConfigured.type, payload, idempotencyKey: `project/subscription:${offset}:${name}` },
+    ]);
   }
 }
 
-function wantedRow({ name, file, className, context }: ProcessorDeclaration, { exports }: BundleDescription, entries: readonly BundleEntry[]): WantedRow {
+function wantedRow(
+  { name, file, className, context }: ProcessorDeclaration,
+  { exports }: BundleDescription,
+  entries: readonly BundleEntry[],
+): WantedRow {
   const module = entries.find((entry) => entry.file === file)?.module;
   const consumes = exports.find((exported) => exported.module === module && exported.name === className)?.contract?.consumes ?? "*";
   return {
@@ -82,5 +90,8 @@ function wantedRow({ name, file, className, context }: ProcessorDeclaration, { e
 }
 
 function isSame({ target, consumes }: Subscription, row: WantedRow): boolean {
-  return JSON.stringify(parseTarget(target)) === JSON.stringify(parseTarget(JSON.stringify(row.target))) && JSON.stringify(consumes) === JSON.stringify(row.consumes);
+  return (
+    JSON.stringify(parseTarget(target)) === JSON.stringify(parseTarget(JSON.stringify(row.target))) &&
+    JSON.stringify(consumes) === JSON.stringify(row.consumes)
+  );
 }
