@@ -11,7 +11,7 @@ import { currentTraceparent } from "@iterate-platform/service/tracing";
 import { appendHandlers, appendRules } from "./api/append.js";
 import { feedHandlers, feedRules } from "./api/feed.js";
 import { readHandlers, readRules } from "./api/read.js";
-import { secretHandlers, secretRequestBytes, secretRules } from "./api/secret.js";
+import { secretHandlers, secretRules } from "./api/secret.js";
 import { chainNames } from "./caller/writer.js";
 import { config } from "./config.js";
 import { JsonThread } from "./json/worker-thread.js";
@@ -40,7 +40,7 @@ await runService({
   migrationUrls: ({ shards, databaseDirectUrl, databaseUrl }) =>
     shards === undefined ? [databaseDirectUrl ?? databaseUrl] : [...new Set(shards.map(({ url }) => url))],
   nats: true,
-  grpc: { descriptorSet: readDescriptorSet(), maxRequestBytes: secretRequestBytes },
+  grpc: { descriptorSet: readDescriptorSet() },
   main: (runtime) => {
     const { config, log, trust, broker, grpc, metrics, readiness } = runtime;
     const keyring = Keyring.load(config.secretKeys);

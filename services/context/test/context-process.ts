@@ -128,7 +128,6 @@ export class ContextProcess {
     const options = {
       trust: this.#deployment.trust(service),
       audience: "context",
-      maxRequestBytes: { "/iterate.context.v1.SecretService/Verify": 20_000_000 },
     };
     const clients = {
       context: createClient(ContextServiceClient, this.grpcUrl, options),

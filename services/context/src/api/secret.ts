@@ -22,9 +22,6 @@ export const secretLimits = {
   signatureBytes: 1_024,
 } as const;
 
-/** A request of Verify may carry a payload of the largest size. */
-export const secretRequestBytes = { "/iterate.context.v1.SecretService/Verify": secretLimits.payloadBytes + 65_536 };
-
 const pathPattern = /^\/secrets\/[^/]+$/;
 
 export interface SecretParts {
