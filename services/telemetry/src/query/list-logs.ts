@@ -26,19 +26,24 @@ export async function listLogs(db: Queryable, request: ListLogsRequest, nowMs: n
   if (request.path !== "") assertContextPath(request.path);
   const pageSize = checkPageSize(request.pageSize);
   const after = request.pageToken === "" ? positionBefore(checkSince(request.sinceUs)) : decodePosition(request.pageToken);
-  const { records, through } = await scanLogs(
+  const mayScan = request.path === "" ? pageSize : maxScanned;
+  const { records, through, scanned } = await scanLogs(
     db,
     owner,
     after,
     BigInt(nowMs - settleMs) * 1_000n,
     request.path,
     pageSize,
-    request.path === "" ? pageSize : maxScanned,
+    mayScan,
   );
   const fitting = withinBytes(records);
   const last = fitting.at(-1);
   const isCut = last !== undefined && (fitting.length < records.length || records.length === pageSize);
-  return { records: fitting.map(toRecord), nextPageToken: encodePosition(isCut ? positionOf(last) : (through ?? after)) };
+  return {
+    records: fitting.map(toRecord),
+    nextPageToken: encodePosition(isCut ? positionOf(last) : (through ?? after)),
+    atEnd: !isCut && scanned < mayScan,
+  };
 }
 
 function checkPageSize(size: number): number {

@@ -19,6 +19,7 @@ export interface LogScan {
   readonly records: readonly StoredLog[];
   /** The last record looked at; null when there was none. */
   readonly through: LogPosition | null;
+  readonly scanned: number;
 }
 
 /** `path` is itself and what is below it; empty matches everything. At most `maxScanned` records are looked at, `limit` answered. */
@@ -32,20 +33,21 @@ export async function scanLogs(
   maxScanned: number,
 ): Promise<LogScan> {
   const { rows } = await db.query<
-    StoredLog & { throughAtUs: string; throughExport: string; throughOrdinal: number; isMatch: boolean }
+    StoredLog & { throughAtUs: string; throughExport: string; throughOrdinal: number; scanned: number; isMatch: boolean }
   >(
     `with scanned as (
        select * from log_record
         where owner = $1 and at_us >= $2 and at_us < $5 and (at_us, export, ordinal) > ($2, $3, $4)
         order by at_us, export, ordinal limit $8),
      through as (
-       select at_us, export, ordinal from scanned order by at_us desc, export desc, ordinal desc limit 1),
+       select at_us, export, ordinal, (select count(*)::int from scanned) as scanned
+         from scanned order by at_us desc, export desc, ordinal desc limit 1),
      matched as (
        select * from scanned where $6 = '' or path = $6 or starts_with(path, rtrim($6, '/') || '/')
         order by at_us, export, ordinal limit $7)
      select m.at_us as "atUs", m.export, m.ordinal, m.severity, m.body, m.service, m.trace_id as "traceId", m.span_id as "spanId",
             m.attributes, m.owner is not null as "isMatch",
-            t.at_us as "throughAtUs", t.export as "throughExport", t.ordinal as "throughOrdinal"
+            t.at_us as "throughAtUs", t.export as "throughExport", t.ordinal as "throughOrdinal", t.scanned
        from through t left join matched m on true
       order by m.at_us, m.export, m.ordinal`,
     [owner, after.atUs, after.export, after.ordinal, beforeUs, path, limit, maxScanned],
@@ -53,6 +55,7 @@ export async function scanLogs(
   const [first] = rows;
   return {
     records: rows.filter(({ isMatch }) => isMatch),
+    scanned: first?.scanned ?? 0,
     through:
       first === undefined
         ? null

@@ -334,8 +334,8 @@ describe("pages of logs", () => {
     for (;;) {
       const page = await listLogs(pool, { ...ask, pageSize: 4, pageToken }, now);
       seen.push(...page.records.map(({ body }) => body));
-      if (page.nextPageToken === pageToken) break;
       pageToken = page.nextPageToken;
+      if (page.atEnd) break;
     }
     expect(seen).toHaveLength(25);
     expect(new Set(seen).size).toBe(25);
@@ -390,9 +390,9 @@ describe("pages of logs", () => {
     const common = Array.from({ length: maxScanned + 5 }, (_, n) => logRow({ owner: own, atUs: us(n), path: "/common" }));
     await store([...common, logRow({ owner: own, atUs: us(maxScanned + 5), path: "/rare", body: "found" })]);
     const first = await listLogs(pool, { ...ask, owner: own, path: "/rare" }, noon + 3_600_000);
-    expect(first.records).toEqual([]);
+    expect(first).toMatchObject({ records: [], atEnd: false });
     const second = await listLogs(pool, { ...ask, owner: own, path: "/rare", pageToken: first.nextPageToken }, noon + 3_600_000);
-    expect(second.records.map(({ body }) => body)).toEqual(["found"]);
+    expect(second).toMatchObject({ records: [{ body: "found" }], atEnd: true });
   });
 
   test.for<[string, object]>([

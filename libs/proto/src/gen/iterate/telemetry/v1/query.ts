@@ -78,9 +78,8 @@ export interface GetTraceResponse {
 }
 
 /**
- * ListLogsRequest asks for log records. A page ends when it is full or when enough records were looked at, so it may be empty before the
- * end is reached; a page that answers the position it was asked from is the end for now. Records are listed a few seconds after they
- * were written, so that none that is still on its way is passed over.
+ * ListLogsRequest asks for log records. Records are listed a few seconds after they were written, so that none that is still on its way is
+ * passed over by who follows.
  */
 export interface ListLogsRequest {
   /** Project id. */
@@ -113,12 +112,14 @@ export interface LogRecord {
   attributes: string;
 }
 
-/** ListLogsResponse is a page. */
+/** ListLogsResponse is a page. It ends when it is full or when enough records were looked at, so it may be empty before the end. */
 export interface ListLogsResponse {
   /** Records, oldest first. */
   records: LogRecord[];
-  /** Position after this page. */
+  /** Position after this page; also at the end, to go on later. */
   nextPageToken: string;
+  /** True when everything there is to list now was looked at. */
+  atEnd: boolean;
 }
 
 function createBaseGetTraceRequest(): GetTraceRequest {
@@ -1017,7 +1018,7 @@ export const LogRecord: MessageFns<LogRecord> = {
 };
 
 function createBaseListLogsResponse(): ListLogsResponse {
-  return { records: [], nextPageToken: "" };
+  return { records: [], nextPageToken: "", atEnd: false };
 }
 
 export const ListLogsResponse: MessageFns<ListLogsResponse> = {
@@ -1027,6 +1028,9 @@ export const ListLogsResponse: MessageFns<ListLogsResponse> = {
     }
     if (message.nextPageToken !== "") {
       writer.uint32(18).string(message.nextPageToken);
+    }
+    if (message.atEnd !== false) {
+      writer.uint32(24).bool(message.atEnd);
     }
     return writer;
   },
@@ -1060,6 +1064,14 @@ export const ListLogsResponse: MessageFns<ListLogsResponse> = {
             message.nextPageToken = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.atEnd = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1080,6 +1092,11 @@ export const ListLogsResponse: MessageFns<ListLogsResponse> = {
         : isSet(object.next_page_token)
         ? globalThis.String(object.next_page_token)
         : "",
+      atEnd: isSet(object.atEnd)
+        ? globalThis.Boolean(object.atEnd)
+        : isSet(object.at_end)
+        ? globalThis.Boolean(object.at_end)
+        : false,
     };
   },
 
@@ -1091,6 +1108,9 @@ export const ListLogsResponse: MessageFns<ListLogsResponse> = {
     if (message.nextPageToken !== "") {
       obj.nextPageToken = message.nextPageToken;
     }
+    if (message.atEnd !== false) {
+      obj.atEnd = message.atEnd;
+    }
     return obj;
   },
 
@@ -1101,6 +1121,7 @@ export const ListLogsResponse: MessageFns<ListLogsResponse> = {
     const message = createBaseListLogsResponse();
     message.records = object.records?.map((e) => LogRecord.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
+    message.atEnd = object.atEnd ?? false;
     return message;
   },
 };
