@@ -1,5 +1,5 @@
 /** The variables of ingress beyond those of every service. */
-import { defineConfig, file, listen, oneOf, text, url } from "@iterate-platform/service/config";
+import { defineConfig, file, listen, oneOf, optional, text, url } from "@iterate-platform/service/config";
 
 export const config = defineConfig({
   publicHttpListen: listen("PUBLIC_HTTP_LISTEN", {
@@ -29,6 +29,11 @@ export const config = defineConfig({
   runnerHttpUrl: url("RUNNER_HTTP_URL", ["http", "https"], {
     description: "Internal HTTP of `runner`, for the pages of projects.",
   }),
+  telemetryUrl: optional(
+    url("TELEMETRY_URL", ["http", "https"], {
+      description: "Internal gRPC of `telemetry`; without it logs and traces cannot be read.",
+    }),
+  ),
   adminTokenFile: file("ITERATE_ADMIN_TOKEN_FILE", { description: "File with the operator's token, at least 32 bytes." }),
   templatesDir: text("TEMPLATES_DIR", {
     description: "Folder of the project templates.",

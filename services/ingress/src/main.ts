@@ -6,6 +6,7 @@ import { RepoServiceClient } from "@iterate-platform/proto/iterate/bundler/v1/re
 import { ContextServiceClient, ContextServiceService } from "@iterate-platform/proto/iterate/context/v1/context";
 import { SecretServiceClient, SignatureScheme } from "@iterate-platform/proto/iterate/context/v1/secret";
 import { ProjectServiceService } from "@iterate-platform/proto/iterate/ingress/v1/project";
+import { TelemetryQueryServiceClient, TelemetryQueryServiceService } from "@iterate-platform/proto/iterate/telemetry/v1/query";
 import { ContextLog } from "@iterate-platform/service/context-log";
 import { createClient } from "@iterate-platform/service/grpc-client";
 import { createGrpcServer } from "@iterate-platform/service/grpc-server";
@@ -17,6 +18,7 @@ import { platformHost, platformUpgrade, type PlatformHostParts } from "./api/pla
 import { projectPages } from "./api/project-pages.js";
 import { projectRules, projectService } from "./api/project.js";
 import { publicContextRules, publicContextService } from "./api/public-context.js";
+import { publicTelemetryRules, publicTelemetryService } from "./api/public-telemetry.js";
 import { config } from "./config.js";
 import { AdminToken, tokenOfAuthorization } from "./identity/admin-token.js";
 import { configRepoPath } from "./project/announce.js";
@@ -28,6 +30,7 @@ import { addressesOf } from "./route/addresses.js";
 import { createForwarder } from "./route/forward.js";
 import { SessionSockets } from "./session/socket.js";
 import type { SessionParts } from "./session/session-scope.js";
+import { TelemetryReader } from "./session/telemetry-reader.js";
 import { WebhookEndpoints } from "./webhook/endpoints.js";
 
 /** A git push may take this long to arrive. */
@@ -43,6 +46,10 @@ await runService({
     const context = createClient(ContextServiceClient, config.contextUrl, { trust, audience: "context" });
     const secrets = createClient(SecretServiceClient, config.contextUrl, { trust, audience: "context" });
     const repos = createClient(RepoServiceClient, config.bundlerUrl, { trust, audience: "bundler" });
+    const telemetry =
+      config.telemetryUrl === undefined
+        ? null
+        : createClient(TelemetryQueryServiceClient, config.telemetryUrl, { trust, audience: "telemetry" });
     const adminToken = new AdminToken(readFileSync(config.adminTokenFile, "utf8").trim());
     const addresses = addressesOf(config.publicBaseUrl, config.projectBase);
     const forwarder = createForwarder();
@@ -86,6 +93,7 @@ await runService({
     const sessionParts: SessionParts = {
       projects,
       endpoints,
+      telemetry: new TelemetryReader(telemetry, context),
       addresses,
       pause,
       contextLog: (owner, path, principal, signal, deadlineMs) =>
@@ -192,6 +200,9 @@ await runService({
     });
     publicGrpc.add(ContextServiceService, publicContextService(context), publicContextRules);
     publicGrpc.add(ProjectServiceService, projectService({ projects, endpoints, addresses }), projectRules);
+    if (telemetry !== null) {
+      publicGrpc.add(TelemetryQueryServiceService, publicTelemetryService(telemetry, adminToken.principal), publicTelemetryRules);
+    }
     addListener("public-grpc", publicGrpc);
 
     const progress = readiness.progress("project sweep", 6 * sweepEveryMs);
@@ -220,6 +231,7 @@ await runService({
       context.close();
       secrets.close();
       repos.close();
+      telemetry?.close();
       await forwarder.close();
     });
     // Sockets end first: their clients go to another pod while the listeners drain.

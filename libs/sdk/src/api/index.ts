@@ -3,4 +3,5 @@ export type * from "../stream/event.js";
 export type * from "./context.js";
 export * from "./itx.js";
 export * from "./session.js";
+export type * from "./telemetry.js";
 export * from "./webhook.js";

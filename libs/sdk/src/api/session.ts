@@ -7,6 +7,7 @@
 import type { RpcTarget } from "capnweb";
 import type { StreamEvent } from "../stream/event.js";
 import type { ContextCalls } from "./context.js";
+import type { LogsApi, ProjectTracesApi, TracesApi } from "./telemetry.js";
 import type { CreatedWebhookEndpoint, CreateWebhookEndpointArgs, WebhookEndpoint } from "./webhook.js";
 
 /** The main object of an unauthenticated socket. */
@@ -24,6 +25,8 @@ export interface Credentials {
 export interface SessionApi extends RpcTarget {
   whoami(): Promise<SessionIdentity>;
   readonly projects: ProjectsApi;
+  /** Traces of the whole deployment: for its operator. */
+  readonly traces: TracesApi;
 }
 
 export interface SessionIdentity {
@@ -85,6 +88,8 @@ export interface ContextApi extends RpcTarget, ContextCalls {
 /** A project is its root context, and what belongs to the project as a whole. */
 export interface ProjectApi extends ContextApi {
   readonly webhooks: WebhookEndpointsApi;
+  readonly logs: LogsApi;
+  readonly traces: ProjectTracesApi;
 }
 
 /**

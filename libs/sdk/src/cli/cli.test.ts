@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { LogRecord, Trace } from "../api/index.js";
 import { codedError } from "../lib/index.js";
 import { MemoryDeployment } from "../node/memory-deployment.fixture.js";
 import { eventLine, printable, table } from "./output.js";
@@ -48,6 +49,7 @@ function start(line: string | readonly string[], overrides: Partial<Surroundings
     note: (text) => (run.err += text),
     readInput: async () => '{"from":"input"}',
     interruption: () => interruption.signal,
+    nowMs: () => Date.UTC(2026, 0, 1, 12),
     pause: async (ms) => {
       run.pauses.push(ms);
       await new Promise((resolve) => setImmediate(resolve));
@@ -324,6 +326,106 @@ describe("exit codes", () => {
       err: expect.stringMatching(/ECONNREFUSED.*is the platform running there\?.*\nhint: --base-url/) as string,
     });
     await deployment.start();
+  });
+});
+
+describe("logs", () => {
+  const record = (n: number, context = "/"): LogRecord => ({
+    at: new Date(Date.UTC(2026, 0, 1, 11, 55, n)).toISOString(),
+    severity: n % 2 === 0 ? "info" : "error",
+    body: `line ${n}`,
+    service: "runner",
+    attributes: { owner: "prj_acme", context, n },
+  });
+  const records = () => deployment.projects.get("acme")!.records;
+  beforeEach(acme);
+
+  it("prints all pages, oldest first, for people and for programs", async () => {
+    records().push(record(1), record(2), record(3), record(4), record(5, "/orders"));
+    const { out, exitCode } = await iterate("logs --project acme");
+    expect(exitCode).toBe(0);
+    expect(out.split("\n").map((line) => /line \d/.exec(line)?.[0])).toEqual([
+      "line 1",
+      "line 2",
+      "line 3",
+      "line 4",
+      "line 5",
+      undefined,
+    ]);
+    expect(out.split("\n")[4]).toBe("2026-01-01T11:55:05.000Z  error  runner  line 5  context=/orders n=5");
+    expect(JSON.parse((await iterate("logs --project acme --context /orders --json")).out)).toEqual(record(5, "/orders"));
+  });
+
+  it.each([
+    ["4m58s", 2, undefined],
+    ["298s", 0, ["line 2", "line 3"]],
+    ["4m", 0, []],
+    ["2026-01-01T11:55:03Z", 0, ["line 3"]],
+    ["yesterday", 2, undefined],
+  ])("reads since %s: exit code %i, %j", async (since, exitCode, lines) => {
+    records().push(record(1), record(2), record(3));
+    const result = await iterate(["logs", "--project", "acme", "--since", since]);
+    expect(result.exitCode).toBe(exitCode);
+    if (lines !== undefined) expect(result.out.match(/line \d/g) ?? []).toEqual(lines);
+    else expect(result.err).toContain("neither an age such as 10m");
+  });
+
+  it("follows what is written, over a lost connection too, until interrupted", async () => {
+    records().push(record(1));
+    const run = start("logs --project acme --follow");
+    await until(() => run.out.includes("line 1"));
+    deployment.logFailures.push(codedError("UNAVAILABLE", "telemetry is away"));
+    await until(() => run.err.includes("telemetry is away; trying in 0.25 s"));
+    deployment.cut();
+    records().push(record(2), record(3));
+    await until(() => run.out.includes("line 3"));
+    run.interrupt();
+    expect(await run.exitCode).toBe(0);
+    expect(run.out.match(/line \d/g)).toEqual(["line 1", "line 2", "line 3"]);
+  });
+
+  it("does not wait for a deployment that fails at first, or refuses", async () => {
+    deployment.logFailures.push(codedError("UNAVAILABLE", "telemetry is away"));
+    expect((await iterate("logs --project acme --follow")).exitCode).toBe(4);
+    expect((await iterate("logs --project nobody --follow")).exitCode).toBe(1);
+  });
+});
+
+describe("trace", () => {
+  const trace = (traceId: string): Trace => ({
+    traceId,
+    spans: [],
+    linkedFrom: [{ traceId: "t2", spanId: "s" }],
+    truncated: false,
+  });
+  beforeEach(async () => {
+    await acme();
+    deployment.traces.set("t1", { slug: "acme", trace: trace("t1") });
+    deployment.traces.set("/orders@12", { slug: "acme", trace: trace("t9") });
+    deployment.traces.set("other", { slug: "else", trace: trace("other") });
+  });
+  afterEach(() => deployment.traces.clear());
+
+  it.each([
+    ["trace t1", "t1"],
+    ["trace other", "other"],
+    ["trace t1 --project acme", "t1"],
+    ["trace --event acme /orders 12", "t9"],
+  ])("`%s` prints it as a tree or as JSON", async (line, id) => {
+    expect(await iterate(line)).toMatchObject({ exitCode: 0, out: `trace ${id}  no span of it is kept\ncaused trace t2\n` });
+    expect(JSON.parse((await iterate(`${line} --json`)).out)).toEqual(trace(id));
+  });
+
+  it.each([
+    ["trace", 2],
+    ["trace t1 --event acme / 1", 2],
+    ["trace --event acme /", 2],
+    ["trace --event acme / 1 2", 2],
+    ["trace --event acme / 0", 2],
+    ["trace other --project acme", 1],
+    ["trace nothing", 1],
+  ])("`%s` fails with %i", async (line, exitCode) => {
+    expect((await iterate(line)).exitCode).toBe(exitCode);
   });
 });
 

@@ -25,5 +25,6 @@ process.exitCode = await runCommandLine(process.argv.slice(2), version, {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => controller.abort());
     return controller.signal;
   },
+  nowMs: Date.now,
   pause: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => undefined),
 });

@@ -1,4 +1,5 @@
 /** Text for a terminal. Whatever an event holds, it cannot move the cursor or reorder a line. */
+import type { LogRecord } from "../api/telemetry.js";
 import type { StreamEvent } from "../stream/event.js";
 
 /** Longest payload shown on a line for a person; `--json` shows all. */
@@ -19,6 +20,13 @@ export function eventLine({ offset, createdAt, type, payload }: StreamEvent): st
 
 export function jsonLine(value: unknown): string {
   return `${JSON.stringify(value)}\n`;
+}
+
+/** One log record on a line. What says where it belongs is left out: the reader asked for it. */
+export function logLine({ at, severity, service, body, attributes }: LogRecord): string {
+  const rest = Object.entries(attributes).filter(([name]) => name !== "owner");
+  const fields = rest.map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join(" ");
+  return `${at}  ${severity.padEnd(5)}  ${printable(`${service}  ${body}${fields === "" ? "" : `  ${fields}`}`)}\n`;
 }
 
 /** Rows in columns under a heading. */

@@ -2,8 +2,10 @@
 import { Command } from "commander";
 import { addEventCommands } from "./events.js";
 import { exitCodes, failureOf } from "./failure.js";
+import { addLogsCommand } from "./logs.js";
 import { addProjectCommands } from "./projects.js";
 import type { Surroundings } from "./surroundings.js";
+import { addTraceCommand } from "./trace.js";
 import { addWebhookCommands } from "./webhooks.js";
 
 const help = `
@@ -29,6 +31,8 @@ export async function runCommandLine(args: readonly string[], version: string, s
   addProjectCommands(program, surroundings);
   addEventCommands(program, surroundings);
   addWebhookCommands(program, surroundings);
+  addLogsCommand(program, surroundings);
+  addTraceCommand(program, surroundings);
   try {
     await program.parseAsync([...args], { from: "user" });
     return exitCodes.succeeded;

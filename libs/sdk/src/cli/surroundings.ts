@@ -10,6 +10,8 @@ export interface Surroundings {
   readonly readInput: () => Promise<string>;
   /** Aborts when the person interrupts. Until it is asked for, an interrupt ends the process. */
   readonly interruption: () => AbortSignal;
+  /** Milliseconds since 1970. */
+  readonly nowMs: () => number;
   /** Resolves after the time, or at once when the signal aborts. */
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;
 }

@@ -8,15 +8,23 @@ import type {
   CreateProjectArgs,
   CreateWebhookEndpointArgs,
   Credentials,
+  EventPlace,
   EventsCallback,
   IterateApi,
+  LogRecord,
+  LogsApi,
+  LogsPage,
   ProjectApi,
   ProjectInfo,
+  ProjectTracesApi,
   ProjectsApi,
   ReadEventsArgs,
+  ReadLogsArgs,
   SessionApi,
   SubscribeArgs,
   SubscriptionApi,
+  Trace,
+  TracesApi,
   WaitForEventArgs,
   WebhookEndpoint,
   WebhookEndpointsApi,
@@ -27,6 +35,7 @@ import { memoryStream, type MemoryStream } from "../stream/test-support.js";
 
 interface Project {
   readonly info: ProjectInfo;
+  readonly records: LogRecord[];
   readonly logs: Map<string, MemoryStream>;
   readonly endpoints: WebhookEndpoint[];
 }
@@ -34,6 +43,10 @@ interface Project {
 export class MemoryDeployment {
   readonly secret = "the-operators-secret";
   readonly projects = new Map<string, Project>();
+  /** Traces by id, each with the slug of the project that may see it. */
+  readonly traces = new Map<string, { readonly slug: string; readonly trace: Trace }>();
+  /** What the next reads of logs fail with. */
+  readonly logFailures: Error[] = [];
   /** Called after each append, so that subscriptions go on. */
   readonly listeners = new Set<() => void>();
   /** Subscriptions not yet disposed. */
@@ -108,9 +121,14 @@ class Api extends RpcTarget implements IterateApi {
 
 class Session extends RpcTarget implements SessionApi {
   readonly #projects: Projects;
+  readonly #traces: Traces;
   constructor(deployment: MemoryDeployment) {
     super();
     this.#projects = new Projects(deployment);
+    this.#traces = new Traces(deployment, "");
+  }
+  get traces(): TracesApi {
+    return this.#traces;
   }
   async whoami() {
     return { kind: "admin" as const, principal: "admin" };
@@ -145,7 +163,7 @@ class Projects extends RpcTarget implements ProjectsApi {
       url: `http://${slug}.test/`,
       gitUrl: `${this.#deployment.baseUrl}/git/${slug}/config.git${template === undefined ? "" : `?${template}`}`,
     };
-    this.#deployment.projects.set(slug, { info, logs: new Map(), endpoints: [] });
+    this.#deployment.projects.set(slug, { info, records: [], logs: new Map(), endpoints: [] });
     return info;
   }
 }
@@ -188,9 +206,19 @@ class Context extends RpcTarget implements ContextApi {
 
 class ProjectHandle extends Context implements ProjectApi {
   readonly #webhooks: Webhooks;
+  readonly #logs: Logs;
+  readonly #traces: Traces;
   constructor(deployment: MemoryDeployment, slug: string) {
     super(deployment, slug);
     this.#webhooks = new Webhooks(deployment, slug);
+    this.#logs = new Logs(deployment, slug);
+    this.#traces = new Traces(deployment, slug);
+  }
+  get logs(): LogsApi {
+    return this.#logs;
+  }
+  get traces(): ProjectTracesApi {
+    return this.#traces;
   }
   get webhooks(): WebhookEndpointsApi {
     return this.#webhooks;
@@ -218,6 +246,46 @@ class Webhooks extends RpcTarget implements WebhookEndpointsApi {
   }
   async list() {
     return this.#endpoints;
+  }
+}
+
+/** Pages of two records. */
+class Logs extends RpcTarget implements LogsApi {
+  readonly #deployment: MemoryDeployment;
+  readonly #slug: string;
+  constructor(deployment: MemoryDeployment, slug: string) {
+    super();
+    this.#deployment = deployment;
+    this.#slug = slug;
+  }
+  async read({ since = "", path = "/", pageToken = "0" }: ReadLogsArgs = {}): Promise<LogsPage> {
+    const failure = this.#deployment.logFailures.shift();
+    if (failure !== undefined) throw failure;
+    const all = this.#deployment.projects.get(this.#slug)?.records ?? [];
+    const from = Number(pageToken);
+    const page = all.slice(from, from + 2);
+    const records = page.filter(({ at, attributes }) => at >= since && String(attributes["context"]).startsWith(path));
+    return { records, pageToken: String(from + page.length), atEnd: from + page.length === all.length };
+  }
+}
+
+class Traces extends RpcTarget implements ProjectTracesApi {
+  readonly #deployment: MemoryDeployment;
+  readonly #slug: string;
+  /** An empty slug sees all. */
+  constructor(deployment: MemoryDeployment, slug: string) {
+    super();
+    this.#deployment = deployment;
+    this.#slug = slug;
+  }
+  async get(traceId: string): Promise<Trace> {
+    const found = this.#deployment.traces.get(traceId);
+    if (found === undefined || (this.#slug !== "" && found.slug !== this.#slug))
+      throw codedError("NOT_FOUND", `nothing is kept of the trace ${traceId}`);
+    return found.trace;
+  }
+  async ofEvent({ path, offset }: EventPlace): Promise<Trace> {
+    return this.get(`${path}@${offset}`);
   }
 }
 

@@ -40,6 +40,15 @@ export const waitForEvent = z
   })
   .refine((args) => (args.type === undefined) !== (args.types === undefined), "needs exactly one of type and types");
 export const subscribe = z.strictObject({ afterOffset: offset.optional(), types: types.optional(), onEvents: z.unknown() });
+export const readLogs = z
+  .strictObject({
+    since: z.iso.datetime({ offset: true }).optional(),
+    path: z.string().max(1024).optional(),
+    pageToken: z.string().max(64).optional(),
+    limit: z.int().min(1).max(1000).optional(),
+  })
+  .optional();
+export const eventPlace = z.strictObject({ path: z.string().max(1024), offset: z.int().positive() });
 export const createWebhookEndpoint = z.strictObject({
   provider: z.enum(webhookProviders),
   name: z.string().max(1024).optional(),

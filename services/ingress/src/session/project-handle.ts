@@ -1,8 +1,10 @@
-/** A project as a session holds it: its root context and its webhook endpoints. */
+/** A project as a session holds it: its root context, its webhook endpoints, its logs and traces. */
 import type {
   CreatedWebhookEndpoint,
   CreateWebhookEndpointArgs,
+  LogsApi,
   ProjectApi,
+  ProjectTracesApi,
   WebhookEndpoint as EndpointInfo,
   WebhookEndpointsApi,
 } from "iterate/api";
@@ -12,17 +14,30 @@ import { ApiTarget } from "./api-target.js";
 import { checked, createWebhookEndpoint } from "./arguments.js";
 import { ContextHandle } from "./context-handle.js";
 import type { SessionScope } from "./session-scope.js";
+import { LogsHandle, ProjectTracesHandle } from "./telemetry-handles.js";
 
 export class ProjectHandle extends ContextHandle implements ProjectApi {
   readonly #webhooks: WebhookEndpointsHandle;
+  readonly #logs: LogsHandle;
+  readonly #traces: ProjectTracesHandle;
 
   constructor(scope: SessionScope, project: Project) {
     super(scope, project, "/");
     this.#webhooks = new WebhookEndpointsHandle(scope, project);
+    this.#logs = new LogsHandle(scope, project);
+    this.#traces = new ProjectTracesHandle(scope, project);
   }
 
   get webhooks(): WebhookEndpointsApi {
     return this.#webhooks;
+  }
+
+  get logs(): LogsApi {
+    return this.#logs;
+  }
+
+  get traces(): ProjectTracesApi {
+    return this.#traces;
   }
 }
 

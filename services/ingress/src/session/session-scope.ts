@@ -4,6 +4,7 @@ import { codedError } from "iterate/lib";
 import type { Projects } from "../project/projects.js";
 import type { WebhookEndpoint } from "../project/contract.js";
 import type { WebhookEndpoints } from "../webhook/endpoints.js";
+import type { TelemetryReader } from "./telemetry-reader.js";
 
 /** Subscriptions one session may have open. */
 export const maxSubscriptions = 200;
@@ -13,6 +14,7 @@ export const maxCallsInFlight = 1000;
 export interface SessionParts {
   readonly projects: Projects;
   readonly endpoints: WebhookEndpoints;
+  readonly telemetry: TelemetryReader;
   /** The log of a context, on behalf of the principal, until the signal aborts. */
   readonly contextLog: (owner: string, path: string, principal: string, signal: AbortSignal, deadlineMs?: number) => ContextLog;
   readonly headOffset: (owner: string, path: string, principal: string) => Promise<number>;

@@ -10,6 +10,7 @@ import type {
   ProjectsPage,
   SessionApi,
   SessionIdentity,
+  TracesApi,
 } from "iterate/api";
 import { codedError } from "iterate/lib";
 import type { AdminToken } from "../identity/admin-token.js";
@@ -18,6 +19,7 @@ import { ApiTarget } from "./api-target.js";
 import { checked, createProject, credentials as credentialsSchema, listProjects, text } from "./arguments.js";
 import { ProjectHandle } from "./project-handle.js";
 import { SessionScope, type SessionParts } from "./session-scope.js";
+import { AllTracesHandle } from "./telemetry-handles.js";
 
 /** Tries one socket has; a wrong one costs the whole socket in the end. */
 export const maxAuthenticateAttempts = 5;
@@ -54,11 +56,13 @@ export class UnauthenticatedApi extends ApiTarget implements IterateApi {
 class Session extends ApiTarget implements SessionApi {
   readonly #scope: SessionScope;
   readonly #projects: ProjectsHandle;
+  readonly #traces: AllTracesHandle;
 
   constructor(scope: SessionScope) {
     super();
     this.#scope = scope;
     this.#projects = new ProjectsHandle(scope);
+    this.#traces = new AllTracesHandle(scope);
   }
 
   async whoami(): Promise<SessionIdentity> {
@@ -67,6 +71,10 @@ class Session extends ApiTarget implements SessionApi {
 
   get projects(): ProjectsApi {
     return this.#projects;
+  }
+
+  get traces(): TracesApi {
+    return this.#traces;
   }
 }
 
