@@ -37,14 +37,28 @@ else for (const [name, text] of Object.entries(files)) writeFileSync(join(chart,
 /** What a program declares: {name, expected, fallback, isRequired, isSecret, meaning} of each variable. */
 async function variablesOf(program) {
   const args = ["--conditions=iterate-source", "--import", "tsx", program, "--print-config-docs"];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: root, env: { PATH: process.env.PATH }, timeout: 60_000 });
+  const { stdout } = await promisify(execFile)(process.execPath, args, {
+    cwd: root,
+    env: { PATH: process.env.PATH },
+    timeout: 60_000,
+  });
   return stdout
     .trim()
     .split("\n")
     .slice(2)
     .map((line) => {
-      const [name, expected, fallback, meaning] = line.slice(2, -2).split(/(?<!\\) \| /).map((cell) => cell.replaceAll("\\|", "|"));
-      return { name: name.replaceAll("`", ""), expected, fallback, isRequired: fallback === "**required**", isSecret: meaning.endsWith("Secret: never printed."), meaning };
+      const [name, expected, fallback, meaning] = line
+        .slice(2, -2)
+        .split(/(?<!\\) \| /)
+        .map((cell) => cell.replaceAll("\\|", "|"));
+      return {
+        name: name.replaceAll("`", ""),
+        expected,
+        fallback,
+        isRequired: fallback === "**required**",
+        isSecret: meaning.endsWith("Secret: never printed."),
+        meaning,
+      };
     });
 }
 
@@ -73,15 +87,33 @@ function withTables(readme, text) {
   const blocks = Object.keys(programs);
   const of = (path) => path.split(".").reduce((value, key) => value?.[key], defaults);
   const shared = rows.filter(({ path }) => !blocks.includes(path.split(".")[0]));
-  const shape = rows.filter(({ path }) => path.startsWith(`${blocks[0]}.`)).map(({ path, meaning }) => ({ path: path.slice(blocks[0].length + 1), meaning }));
-  const differing = blocks.slice(1).flatMap((block) =>
-    shape
-      .filter(({ path }) => cell(of(`${block}.${path}`)) !== cell(of(`${blocks[0]}.${path}`)))
-      .map(({ path }) => `| \`${block}.${path}\` | ${cell(of(`${block}.${path}`))} |`),
-  );
+  const shape = rows
+    .filter(({ path }) => path.startsWith(`${blocks[0]}.`))
+    .map(({ path, meaning }) => ({ path: path.slice(blocks[0].length + 1), meaning }));
+  const differing = blocks
+    .slice(1)
+    .flatMap((block) =>
+      shape
+        .filter(({ path }) => cell(of(`${block}.${path}`)) !== cell(of(`${blocks[0]}.${path}`)))
+        .map(({ path }) => `| \`${block}.${path}\` | ${cell(of(`${block}.${path}`))} |`),
+    );
   return [
-    ["values", ["| value | default | meaning |", "|---|---|---|", ...shared.map(({ path, meaning }) => `| \`${path}\` | ${cell(of(path))} | ${meaning} |`)]],
-    ["service values", ["| value | default | meaning |", "|---|---|---|", ...shape.map(({ path, meaning }) => `| \`${path}\` | ${cell(of(`${blocks[0]}.${path}`))} | ${meaning} |`)]],
+    [
+      "values",
+      [
+        "| value | default | meaning |",
+        "|---|---|---|",
+        ...shared.map(({ path, meaning }) => `| \`${path}\` | ${cell(of(path))} | ${meaning} |`),
+      ],
+    ],
+    [
+      "service values",
+      [
+        "| value | default | meaning |",
+        "|---|---|---|",
+        ...shape.map(({ path, meaning }) => `| \`${path}\` | ${cell(of(`${blocks[0]}.${path}`))} | ${meaning} |`),
+      ],
+    ],
     ["differing values", ["| value | default |", "|---|---|", ...differing]],
   ].reduce((page, [name, lines]) => between(page, name, lines.join("\n")), readme);
 }

