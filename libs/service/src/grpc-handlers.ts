@@ -10,6 +10,7 @@ import { OpenCall, type CallContext, type RawCall, type ServerCall } from "./grp
 import { Messages } from "./grpc-messages.js";
 import type { MethodDefinition, RawHandler } from "./grpc-types.js";
 import { checkRequestSize, checkResponseSize } from "./message-limits.js";
+import { nameSpanOwner } from "./span-owner.js";
 import { toFailure } from "./status.js";
 
 /** What the server lends to every call of one method. */
@@ -60,7 +61,9 @@ export function unaryCall(host: MethodHost, handler: UnaryHandler) {
     const run = (caller: Caller): void => {
       try {
         admit(host, open, caller);
-        const response = handler(decodeRequest(host, call.request as Buffer), open);
+        const request = decodeRequest(host, call.request as Buffer);
+        nameSpanOwner(request, caller);
+        const response = handler(request, open);
         if (response instanceof Promise) response.then(succeed, fail);
         else succeed(response);
       } catch (thrown) {
@@ -73,7 +76,11 @@ export function unaryCall(host: MethodHost, handler: UnaryHandler) {
 
 export function serverStreamCall(host: MethodHost, handler: ServerStreamHandler) {
   return (call: ServerWritableStream<unknown, unknown>): void => {
-    streamCall(host, call, call, (open) => pump(host, open, call, handler(decodeRequest(host, call.request as Buffer), open)));
+    streamCall(host, call, call, (open) => {
+      const request = decodeRequest(host, call.request as Buffer);
+      nameSpanOwner(request, open.caller);
+      return pump(host, open, call, handler(request, open));
+    });
   };
 }
 
