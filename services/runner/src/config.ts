@@ -25,12 +25,12 @@ export const runnerConfig = defineConfig({
   concurrency: integer(
     "DELIVERY_CONCURRENCY",
     { min: 1, max: 1_000 },
-    { description: "Batches in flight in this process.", default: "64" },
+    { description: "Batches in flight in this process.", default: "128" },
   ),
   projectConcurrency: integer(
     "DELIVERY_PROJECT_CONCURRENCY",
     { min: 1, max: 1_000 },
-    { description: "Batches in flight of one project, and requests to its pages.", default: "16" },
+    { description: "Batches in flight of one project, and requests to its pages.", default: "8" },
   ),
   checkpointMs: integer(
     "DELIVERY_DEADLINE_MS",

@@ -54,7 +54,7 @@ export class ServiceProcess {
     this.lines = lines;
   }
 
-  /** Starts `entry` (a path below services/) and resolves once it serves. */
+  /** Starts `entry` (absolute, or below services/) and resolves once it serves. */
   static async start(entry: string, env: Readonly<Record<string, string>>): Promise<ServiceProcess> {
     const child = spawn(process.execPath, ["--conditions=iterate-source", "--import", "tsx", new URL(entry, services).pathname], {
       env: { PATH: process.env["PATH"], LOG_LEVEL: "info", ...env },

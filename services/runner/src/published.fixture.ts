@@ -157,6 +157,10 @@ class Scripted extends StreamProcessor<typeof contract> {
           blockProcessorWhile(() => emit({ type: "b", payload: { of: event.offset } }));
         });
         break;
+      case "slow":
+        await new Promise((resolve) => setTimeout(resolve, 4000));
+        emit({ type: "b", payload: { slow: event.offset } });
+        break;
       case "background":
         runInBackground(() => Promise.reject(new Error("in the background")));
         break;

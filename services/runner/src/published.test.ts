@@ -12,7 +12,7 @@ let platform: TestPlatform;
 let services: CodeServices;
 let runner: TestRunner;
 let project: TestProject;
-let pages: { url: string; headers: Record<string, string>; stop: () => Promise<unknown> };
+let pages: { url: string; headers: () => Promise<Record<string, string>>; stop: () => Promise<unknown> };
 let oid: string;
 
 const slow = { timeoutMs: 60_000, intervalMs: 100 };
@@ -42,10 +42,9 @@ beforeAll(async () => {
     trust,
   });
   const port = await listener.start();
-  const headers = {
-    ...(await (await platform.keys.trustOf("ingress")).headers("runner")),
-    "x-iterate-base-path": "/projects/acme",
-  };
+  const ingress = await platform.keys.trustOf("ingress");
+  // A service token lives for a minute only.
+  const headers = async () => ({ ...(await ingress.headers("runner")), "x-iterate-base-path": "/projects/acme" });
   pages = { url: `http://127.0.0.1:${port}/fetch/${project.owner}`, headers, stop: () => listener.drain(500) };
 }, 240_000);
 
@@ -56,8 +55,8 @@ afterAll(async () => {
   await platform?.stop();
 }, 60_000);
 
-const page = (path: string, init: RequestInit & { duplex?: "half" } = {}) =>
-  fetch(pages.url + path, { ...init, headers: { ...pages.headers, ...(init.headers as Record<string, string>) } });
+const page = async (path: string, init: RequestInit & { duplex?: "half" } = {}) =>
+  fetch(pages.url + path, { ...init, headers: { ...(await pages.headers()), ...(init.headers as Record<string, string>) } });
 
 describe("before anything is published", () => {
   it("[iterate-53] a facet dangles without an attempt, and a page is 404", async () => {
@@ -269,6 +268,32 @@ describe("delivery to project code in an isolate", () => {
   }, 180_000);
 });
 
+describe("a process that ends under several deliveries", () => {
+  it("charges nobody that was not alone in it: the innocent one is tried alone and delivered once", async () => {
+    const halts = (await project.events("/b", haltedType)).length;
+    const [slowOne] = await project.append("/a", tick("slow"));
+    const [loop] = await project.append("/b", tick("loop"));
+    await settled("/a", "scripted", slowOne!.offset);
+    const lost = runner.lines.filter(
+      ({ message, code, throughOffset, contextPath }) =>
+        message === "delivery failed" && code === "ISOLATE_LOST" && contextPath === "/a" && throughOffset === slowOne!.offset,
+    );
+    expect(lost.length).toBeGreaterThan(0);
+    expect(lost.every(({ outcome, verdict }) => outcome === "killed" && verdict === "retry")).toBe(true);
+    expect(await project.events("/a", haltedType)).toEqual([]);
+    const fact = await eventually(async () => (await project.events("/b", haltedType))[halts], slow);
+    expect(fact).toMatchObject({ payload: { offset: loop!.offset, attempts: 3, error: { code: "ISOLATE_CPU" } } });
+    await settled("/a", "early", slowOne!.offset);
+    await eventually(
+      async () =>
+        (await project.events("/a", "b")).filter(
+          ({ payload }) => (payload as { slow?: number } | undefined)?.slow === slowOne!.offset,
+        ).length === 2,
+      slow,
+    );
+  }, 180_000);
+});
+
 describe("project pages", () => {
   it("answers by the published default export, which sees its own address and headers", async () => {
     const hello = await page("/some/where?x=1", { headers: { "x-forwarded-host": "acme.example" } });
@@ -334,7 +359,9 @@ describe("project pages", () => {
       trust: await platform.keys.trustOf("runner"),
     });
     try {
-      const answer = await fetch(`http://127.0.0.1:${await listener.start()}/fetch/${project.owner}/`, { headers: pages.headers });
+      const answer = await fetch(`http://127.0.0.1:${await listener.start()}/fetch/${project.owner}/`, {
+        headers: await pages.headers(),
+      });
       expect(answer.status).toBe(503);
       expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
     } finally {

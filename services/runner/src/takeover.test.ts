@@ -14,7 +14,7 @@ afterEach(async () => {
 });
 
 async function runner(env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
-  const started = await ServiceProcess.start("runner/src/runner-process.fixture.ts", {
+  const started = await ServiceProcess.start(new URL("./runner-process.fixture.ts", import.meta.url).pathname, {
     DATABASE_URL: platform.runnerDatabase.url,
     NATS_URL: platform.nats.url,
     CONTEXT_URL: platform.contextUrl,

@@ -110,14 +110,14 @@ export class Attempts {
     const { row, page, target, lease } = attempt;
     await this.#roomForBackground(row.id, lease.signal);
     let host: BatchHost;
+    let checkpoint: StoredCheckpoint | null;
     try {
-      host = await this.#parts.hosts.resolve(target, row);
+      [host, checkpoint] = await Promise.all([this.#parts.hosts.resolve(target, row), this.#checkpoint(row)]);
     } catch (error) {
       const failure = attemptFailure(error);
       if (failure.code === "NO_FACET") return { kind: "missing", failure };
       return { kind: "setback", setback: { kind: "away", waits: 1, failure } };
     }
-    const checkpoint = await this.#checkpoint(row);
     const run = this.#begin(attempt, host, checkpoint);
     let stored: StoredCheckpoint | null;
     let owed: OwedEvent[];

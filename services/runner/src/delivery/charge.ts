@@ -62,6 +62,8 @@ const permanentCodes: ReadonlySet<ErrorCode> = new Set([
   "FORBIDDEN",
   "NOT_A_METHOD",
   "EVENT_TOO_LARGE",
+  "EVENT_UNREADABLE",
+  "OFFSET_TRUNCATED",
 ]);
 
 /** The charge after a success through `cursor`: the search goes on, at its width, until the cursor passes where the offender can be. */

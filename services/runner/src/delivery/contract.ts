@@ -1,4 +1,5 @@
 /** What the parts of delivery share: where a subscription stands, as its row says, and what is owed to logs because of it. */
+
 /** A context of a project. */
 export interface ContextKey {
   readonly owner: string;

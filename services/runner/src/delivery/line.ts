@@ -93,7 +93,7 @@ export class SubscriptionLine {
     this.#row = row;
     this.#cursor = row.cursor;
     this.#dueAtMs = this.#dueAt(row);
-    lease.signal.addEventListener("abort", () => this.#end(), { once: true });
+    lease.signal.addEventListener("abort", this.#end, { once: true });
   }
 
   /** Takes what the subscription table, and the row, say now; an older row than the known one is not believed. */
@@ -142,11 +142,12 @@ export class SubscriptionLine {
     await this.#pumping;
   }
 
-  #end(): void {
+  readonly #end = (): void => {
     this.#isOver = true;
     this.#isWanted = false;
     this.#clearTimer();
-  }
+    this.#lease.signal.removeEventListener("abort", this.#end);
+  };
 
   async #pump(): Promise<void> {
     while (this.#isWanted) {
@@ -284,14 +285,9 @@ export class SubscriptionLine {
       return cutPage(page, after, rules.batch);
     } catch (error) {
       const failure = attemptFailure(error);
-      const isUnreadable = failure.code === "EVENT_UNREADABLE" || failure.code === "OFFSET_TRUNCATED";
-      await this.#setBack(
-        row,
-        { events: 1, lastOffset: after },
-        isUnreadable
-          ? { kind: "failed", failure: { ...failure, code: "PERMANENT_FAILURE" } }
-          : { kind: "away", waits: this.#waits + 1, failure },
-      );
+      const willPass = failure.code !== "EVENT_UNREADABLE" && failure.code !== "OFFSET_TRUNCATED";
+      const setback: Setback = willPass ? { kind: "away", waits: this.#waits + 1, failure } : { kind: "failed", failure };
+      await this.#setBack(row, { events: 1, lastOffset: after }, setback);
       return undefined;
     }
   }

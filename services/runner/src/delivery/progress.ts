@@ -15,8 +15,10 @@ export class Progress {
     const listeners = this.#listeners.get(at) ?? new Set();
     this.#listeners.set(at, listeners.add(resolve));
     const timer = setTimeout(resolve, timeoutMs);
-    signal.addEventListener("abort", () => resolve(), { once: true });
+    const stop = (): void => resolve();
+    signal.addEventListener("abort", stop, { once: true });
     await promise;
+    signal.removeEventListener("abort", stop);
     clearTimeout(timer);
     listeners.delete(resolve);
     if (listeners.size === 0) this.#listeners.delete(at);

@@ -24,6 +24,11 @@ export interface Subscribed {
   readonly resumedAfter: number | null;
 }
 
+/** Types a subscription filters by; empty when it takes every event. */
+export function takenTypes({ consumes }: { readonly consumes: readonly string[] }): readonly string[] {
+  return consumes.includes("*") ? [] : consumes;
+}
+
 export type RowChange =
   | { readonly kind: "insert"; readonly row: Pick<NewRow, "name" | "configuredAt" | "host" | "cursor" | "resumedAt"> }
   | { readonly kind: "reconfigure"; readonly row: DeliveryRow; readonly next: Reconfiguration };

@@ -7,6 +7,7 @@ import { codedError } from "iterate/lib";
 import type { ContextLog } from "../log/contract.js";
 import type { ContextKey } from "./contract.js";
 import type { Progress } from "./progress.js";
+import { takenTypes } from "./reconcile.js";
 import { snapshotOf, type ProcessorRow } from "./snapshots.sql.js";
 
 export interface Snapshot {
@@ -75,13 +76,10 @@ export class Snapshots {
     if (cursor >= offset) return cursor;
     const { subscriptions, headOffset } = await this.#log.describe(context, { signal });
     const subscription = subscriptions.find((found) => found.name === name);
+    const types = subscription === undefined ? [] : takenTypes(subscription);
     // Without a filter every event is owed; beyond the head nothing is known yet.
-    if (subscription === undefined || subscription.consumes.length === 0 || headOffset < offset) return cursor;
-    const { events, scannedThrough } = await this.#log.read(
-      context,
-      { after: cursor, limit: 1, types: subscription.consumes },
-      { signal },
-    );
+    if (types.length === 0 || headOffset < offset) return cursor;
+    const { events, scannedThrough } = await this.#log.read(context, { after: cursor, limit: 1, types }, { signal });
     const next = events[0] === undefined ? scannedThrough : Number(events[0].offset) - 1;
     return Math.max(cursor, next);
   }

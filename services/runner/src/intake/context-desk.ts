@@ -13,7 +13,7 @@ import { deliveryRow, insertRow, reconfigureRow, rowsOfContext, type DeliveryCol
 import type { FairTurns } from "../delivery/fair-turns.js";
 import { ladderDelayMs, waitLadder } from "../delivery/ladder.js";
 import { SubscriptionLine, type LineParts } from "../delivery/line.js";
-import { reconcile, type RowChange, type Subscribed } from "../delivery/reconcile.js";
+import { reconcile, takenTypes, type RowChange, type Subscribed } from "../delivery/reconcile.js";
 import { parseTarget } from "../delivery/target.js";
 import type { Lease } from "../lease/lease.js";
 import type { ContextDescription, ContextLog } from "../log/contract.js";
@@ -52,7 +52,7 @@ export class ContextDesk {
     this.#parts = parts;
     this.#lease = lease;
     this.key = key;
-    lease.signal.addEventListener("abort", () => this.#end(), { once: true });
+    lease.signal.addEventListener("abort", this.#end, { once: true });
   }
 
   /** A commit is known. */
@@ -110,12 +110,14 @@ export class ContextDesk {
     });
   }
 
-  #end(): void {
+  // A lease outlives many desks: it must not hold those that are gone.
+  readonly #end = (): void => {
     this.#isOver = true;
     this.#isWanted = false;
     clearTimeout(this.#retry);
     this.#retry = undefined;
-  }
+    this.#lease.signal.removeEventListener("abort", this.#end);
+  };
 
   async #sync(): Promise<void> {
     while (this.#isWanted) {
@@ -200,7 +202,7 @@ function subscribedOf(subscription: Subscription): Subscribed {
   return {
     name: subscription.name,
     target: parseTarget(subscription.target),
-    consumes: subscription.consumes,
+    consumes: takenTypes(subscription),
     afterOffset: Number(subscription.afterOffset),
     configuredAt: Number(subscription.configuredAtOffset),
     resumedAt: Number(subscription.resumedAtOffset),

@@ -13,6 +13,8 @@ import type { AppendReceipt, CallScope, ContextDescription, ContextLog, FeedPage
 
 /** An append is sent again after these waits when the service is away for a moment; the append id makes that safe. */
 const appendRetriesMs = [50, 200, 800];
+/** Bound of one append; beyond it its outcome is found by its id or keys. */
+const appendMs = 30_000;
 const feedPage = 500;
 /** A wait's call outlives the wait by this much. */
 const waitGraceMs = 5_000;
@@ -60,13 +62,13 @@ export class GrpcContextLog implements ContextLog {
     for (const waitMs of appendRetriesMs) {
       scope.signal?.throwIfAborted();
       try {
-        return await this.#lane.append(item);
+        return await bounded(this.#lane.append(item), scope.signal);
       } catch (error) {
         if (!isCodedError(error) || error.code !== "UNAVAILABLE") throw error;
         await pause(waitMs, undefined, scope.signal === undefined ? {} : { signal: scope.signal });
       }
     }
-    return await this.#lane.append(item);
+    return await bounded(this.#lane.append(item), scope.signal);
   }
 
   async waitForEvent(
@@ -101,6 +103,24 @@ export class GrpcContextLog implements ContextLog {
         lastControl: Number(commit.lastControl),
       })),
     };
+  }
+}
+
+/** The lane answers in its own time; whoever waits does not wait for ever, nor after it was told to stop. */
+async function bounded<T>(answer: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  signal?.throwIfAborted();
+  const { promise, reject } = Promise.withResolvers<never>();
+  const late = setTimeout(
+    () => reject(codedError("DEADLINE_EXCEEDED", `an append was not answered within ${appendMs} ms`)),
+    appendMs,
+  );
+  const stop = (): void => reject(codedError("CANCELLED", "the append was given up by its caller"));
+  signal?.addEventListener("abort", stop, { once: true });
+  try {
+    return await Promise.race([answer, promise]);
+  } finally {
+    clearTimeout(late);
+    signal?.removeEventListener("abort", stop);
   }
 }
 
