@@ -5,6 +5,7 @@ import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { format, resolveConfig } from "prettier";
 import { parse } from "yaml";
 
 const root = join(import.meta.dirname, "..");
@@ -28,7 +29,7 @@ const values = readFileSync(join(chart, "values.yaml"), "utf8");
 const variables = {};
 for (const [block, program] of Object.entries(programs)) variables[block] = await variablesOf(program);
 const files = {
-  "values.schema.json": withTunables(JSON.parse(readFileSync(join(chart, "values.schema.json"), "utf8")), variables),
+  "values.schema.json": await withTunables(JSON.parse(readFileSync(join(chart, "values.schema.json"), "utf8")), variables),
   "README.md": withTables(readFileSync(join(chart, "README.md"), "utf8"), values),
 };
 if (process.argv[2] === "--print") process.stdout.write(JSON.stringify({ variables, files }));
@@ -62,7 +63,7 @@ async function variablesOf(program) {
     });
 }
 
-function withTunables(schema, declared) {
+async function withTunables(schema, declared) {
   for (const [block, list] of Object.entries(declared)) {
     const properties = list
       .filter(({ name, isSecret }) => !isSecret && !ownedByChart.includes(name))
@@ -70,7 +71,8 @@ function withTunables(schema, declared) {
       .filter(([, type]) => type !== undefined);
     schema.$defs[`${block}Config`] = { type: "object", additionalProperties: false, properties: Object.fromEntries(properties) };
   }
-  return `${JSON.stringify(schema, null, 2)}\n`;
+  const file = join(chart, "values.schema.json");
+  return await format(JSON.stringify(schema), { ...(await resolveConfig(file)), filepath: file });
 }
 
 /** The JSON schema of a number or a choice; nothing for any other kind, which says where something is rather than how much of it. */
