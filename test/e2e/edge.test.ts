@@ -113,6 +113,28 @@ describe("webhooks", () => {
   });
 });
 
+describe("project pages", () => {
+  test("code sees the request as the client made it, and no credential of the platform", async () => {
+    const response = await fetch(`${counter.info.url}request?a=1`, {
+      method: "POST",
+      body: "hello",
+      headers: { authorization: "Bearer of-the-project", cookie: "a=1", "x-iterate-principal": "root", "x-own": "2" },
+    });
+    expect(response.status).toBe(200);
+    const seen = (await response.json()) as { href: string; headers: Record<string, string>; body: string };
+    expect(new URL(seen.href)).toMatchObject({ host: new URL(counter.info.url).host, pathname: "/request", search: "?a=1" });
+    expect(seen.body).toBe("hello");
+    expect(seen.headers).toMatchObject({ authorization: "Bearer of-the-project", "x-own": "2", "x-iterate-base-path": "/projects/edge" });
+    expect(Object.keys(seen.headers)).not.toEqual(expect.arrayContaining(["cookie"]));
+    expect(JSON.stringify(seen.headers)).not.toMatch(/root|eyJ/);
+  });
+
+  test("a project that does not exist, and one that published nothing, have no page", async () => {
+    await connection.session.projects.create({ slug: "empty" });
+    for (const slug of ["nobody", "empty"]) expect((await fetch(counter.info.url.replace("edge", slug))).status).toBe(404);
+  });
+});
+
 describe("pushes", () => {
   let folder: string;
   beforeAll(async () => {

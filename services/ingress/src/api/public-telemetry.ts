@@ -1,11 +1,14 @@
-/** TelemetryQueryService for other teams: forwarded to `telemetry` on behalf of whoever showed the bearer. The operator may ask for any owner, nobody else for one. */
-import type { TelemetryQueryServiceClient, TelemetryQueryServiceService } from "@iterate-platform/proto/iterate/telemetry/v1/query";
-import type { CallOptions, ServiceClient } from "@iterate-platform/service/grpc-client";
+/**
+ * TelemetryQueryService for other teams: forwarded to `telemetry` on behalf of whoever showed the bearer. The operator may ask for any
+ * owner, nobody else for one.
+ */
+import type { TelemetryQueryServiceService } from "@iterate-platform/proto/iterate/telemetry/v1/query";
+import type { CallOptions } from "@iterate-platform/service/grpc-client";
 import type { CallContext, Handlers, MethodRules } from "@iterate-platform/service/grpc-server";
 import { codedError } from "iterate/lib";
+import type { TelemetryClient } from "../session/telemetry-reader.js";
 
 type Definition = typeof TelemetryQueryServiceService;
-export type TelemetryClient = ServiceClient<(typeof TelemetryQueryServiceClient)["service"]>;
 
 const forPersons = { services: ["public"], execution: "refused", person: "required" } as const;
 

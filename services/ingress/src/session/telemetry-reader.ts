@@ -1,9 +1,11 @@
 /** Telemetry as sessions read it: from the wire of `telemetry` to the types of `iterate/api`. */
-import type { Span, ListLogsResponse } from "@iterate-platform/proto/iterate/telemetry/v1/query";
+import type { ListLogsResponse, Span, TelemetryQueryServiceClient } from "@iterate-platform/proto/iterate/telemetry/v1/query";
 import type { ContextClient } from "@iterate-platform/service/context-log";
+import type { ServiceClient } from "@iterate-platform/service/grpc-client";
 import type { EventPlace, LogRecord, LogsPage, ReadLogsArgs, Trace, TraceSpan } from "iterate/api";
 import { codedError } from "iterate/lib";
-import type { TelemetryClient } from "../api/public-telemetry.js";
+
+export type TelemetryClient = ServiceClient<(typeof TelemetryQueryServiceClient)["service"]>;
 
 export class TelemetryReader {
   readonly #telemetry: TelemetryClient | null;

@@ -1,12 +1,12 @@
 /** Logs and traces over a session's handles; the service that keeps them has its own suite. */
 import { codedError } from "iterate/lib";
 import { beforeEach, describe, expect, test } from "vitest";
-import { publicTelemetryService, type TelemetryClient } from "../api/public-telemetry.js";
+import { publicTelemetryService } from "../api/public-telemetry.js";
 import type { CallContext } from "@iterate-platform/service/grpc-server";
 import { ProjectHandle } from "./project-handle.js";
 import { SessionScope, type SessionParts } from "./session-scope.js";
 import { AllTracesHandle } from "./telemetry-handles.js";
-import { TelemetryReader } from "./telemetry-reader.js";
+import { TelemetryReader, type TelemetryClient } from "./telemetry-reader.js";
 
 const traceId = "ab".repeat(16);
 const asked: unknown[] = [];
