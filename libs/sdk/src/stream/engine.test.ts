@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { codedError } from "../lib/index.js";
 import { defineProcessorContract, ProcessorEngine, StreamProcessor } from "./processor.js";
 import type {
   BatchAnswer,
@@ -303,6 +304,18 @@ describe("failures", () => {
       expect(storage.outbox.map(({ payload }) => payload)).toEqual([{ offset: 1 }, { offset: 2 }]);
     },
   );
+
+  it("counts an event that the loop limit stopped as done, reduced like every other", async () => {
+    const processor = new Recorder(({ blockProcessorWhile }) =>
+      blockProcessorWhile(async () => {
+        throw codedError("LOOP_LIMIT", "the chain is 9 deep");
+      }),
+    );
+    const { engine, storage } = host(processor);
+    await deliver(engine.processBatch(batch([event(1), event(2)])));
+    expect(storage.checkpoint).toMatchObject({ offset: 2, state: { seen: [1, 2] } });
+    expect(processor.log).toEqual(["count@1", "count@2!"]);
+  });
 
   it("forgets what a failed batch did to the state in place", async () => {
     let fail = true;

@@ -2,7 +2,7 @@
  * One call into a processor and everything that must end before the next: open while the call and its blockers run, closed for good
  * when no blocker and no append is left. Background work outlives it and keeps only `append`.
  */
-import { codedError } from "../lib/coded-error.js";
+import { codedError, errorCode } from "../lib/coded-error.js";
 import type { AnyProcessorContract } from "./contract.js";
 import type { EventInput, ProcessorSource, StreamEvent } from "./event.js";
 import { stampEvent, WriteBudget, type StampedEvent } from "./emitted-event.js";
@@ -60,11 +60,14 @@ export class EventTurn {
     this.#open = false;
   }
 
-  /** No write of a failed turn is still under way when the batch is delivered again. */
-  async #fail(thrown: unknown): Promise<never> {
+  /**
+   * No write of a failed turn is still under way when the batch is delivered again. A turn that the loop limit stopped is done: trying
+   * again cannot help, and the event stays reduced, so the state is still the fold of the log.
+   */
+  async #fail(thrown: unknown): Promise<void> {
     this.#open = false;
     await Promise.allSettled([...this.#appends].map(({ written }) => written));
-    throw thrown;
+    if (errorCode(thrown) !== "LOOP_LIMIT") throw thrown;
   }
 
   /** Waits for the appends under way; one that failed without anybody looking fails the turn, so that no write is lost unseen. */
