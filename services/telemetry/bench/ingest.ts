@@ -7,7 +7,7 @@
  */
 import { randomFillSync } from "node:crypto";
 import { fileURLToPath } from "node:url";
-import { ChannelCredentials, Client, type ServiceError } from "@grpc/grpc-js";
+import { ChannelCredentials, Client, status, type ServiceError } from "@grpc/grpc-js";
 import { TraceServiceService } from "@iterate-platform/proto/opentelemetry/proto/collector/trace/v1/trace_service";
 import { migrate } from "@iterate-platform/service/migrations";
 import { createPool } from "@iterate-platform/service/postgres";
@@ -83,7 +83,7 @@ const send = (): Promise<void> =>
       template.next(),
       (error: ServiceError | null) => {
         if (error === null) taken += spansPerExport;
-        else if (error.code === 8) refused += 1;
+        else if (error.code === status.RESOURCE_EXHAUSTED) refused += 1;
         else return reject(error);
         resolve();
       },

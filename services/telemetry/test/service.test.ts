@@ -42,7 +42,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await telemetry?.stop();
   await db?.end();
-  await proxy?.stop();
+  proxy?.stop();
   deployment?.remove();
 });
 

@@ -370,6 +370,15 @@ describe("logs", () => {
     else expect(result.err).toContain("neither an age such as 10m");
   });
 
+  it("says when there is nothing", async () => {
+    expect(await iterate("logs --project acme")).toMatchObject({
+      exitCode: 0,
+      out: "",
+      err: expect.stringContaining("since 2026-01-01T11:50") as string,
+    });
+    expect((await iterate("logs --project acme --json")).err).toBe("");
+  });
+
   it("follows what is written, over a lost connection too, until interrupted", async () => {
     records().push(record(1));
     const run = start("logs --project acme --follow");

@@ -28,7 +28,11 @@ export function addLogsCommand(program: Command, surroundings: Surroundings): vo
     .action(async (flags: LogsFlags) => {
       const reader = new LogReader(flags, surroundings);
       if (flags.follow) await reader.follow(surroundings.interruption());
-      else await reader.toEnd();
+      else {
+        await reader.toEnd();
+        if (reader.printed === 0 && !flags.json)
+          surroundings.note(`nothing is logged since ${reader.since}, or it is still on its way\n`);
+      }
     });
 }
 
@@ -46,13 +50,14 @@ const unitMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 class LogReader {
   readonly #flags: LogsFlags;
   readonly #surroundings: Surroundings;
-  readonly #since: string;
+  readonly since: string;
+  printed = 0;
   #pageToken: string | undefined;
 
   constructor(flags: LogsFlags, surroundings: Surroundings) {
     this.#flags = flags;
     this.#surroundings = surroundings;
-    this.#since = sinceOf(flags.since, surroundings.nowMs());
+    this.since = sinceOf(flags.since, surroundings.nowMs());
   }
 
   /** Prints from where it is to the end of what there is now, over one connection, and each `pollMs` what came since, if it goes on. */
@@ -62,12 +67,13 @@ class LogReader {
     using handle = await connection.session.projects.get(project);
     while (signal?.aborted !== true) {
       const answer: LogsPage = await handle.logs.read({
-        since: this.#since,
+        since: this.since,
         limit: page,
         ...(context === undefined ? {} : { path: context }),
         ...(this.#pageToken === undefined ? {} : { pageToken: this.#pageToken }),
       });
       for (const record of answer.records) await this.#surroundings.print(json ? jsonLine(record) : logLine(record));
+      this.printed += answer.records.length;
       this.#pageToken = answer.pageToken;
       onPage();
       if (!answer.atEnd) continue;
