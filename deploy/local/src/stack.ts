@@ -295,7 +295,8 @@ export class Stack {
     const { command, args, cwd } = this.#program(row);
     const child = new TiedChild(command, [...args, "migrate"], {
       cwd,
-      env: this.#environment(row, {}),
+      // Nobody receives telemetry yet: starting it and giving up on sending would cost seconds.
+      env: this.#environment(row, { OTEL_EXPORTER_OTLP_ENDPOINT: "" }),
       onLine: (line) => this.#line(row.name, line),
     });
     const timer = setTimeout(() => child.signal("SIGKILL"), migrateWithinMs);
