@@ -259,6 +259,27 @@ describe("StreamProcessorDurableObject", () => {
     expect((checkpoint as { emits: EventInput[] }).emits.map(({ payload }) => payload)).toEqual(["2", "3", "4", "5", "6", "Ada"]);
   });
 
+  it("hosts a processor that emits nothing", () => {
+    const Silent = defineProcessorContract({
+      slug: "silent",
+      version: "1",
+      description: "Counts and says nothing",
+      stateSchema: z.object({ count: z.int().default(0) }),
+      consumes: ["arrived"],
+      emits: [],
+    });
+    class SilentProcessor extends StreamProcessor<typeof Silent> {
+      override readonly contract = Silent;
+      override reduce({ state }: ReduceArgs<typeof Silent>) {
+        return { count: state.count + 1 };
+      }
+    }
+    class SilentDurableObject extends StreamProcessorDurableObject {
+      override readonly processor = new SilentProcessor();
+    }
+    expect(new SilentDurableObject().describe()).toMatchObject({ slug: "silent", emits: [] });
+  });
+
   it("describes its contract as data", () => {
     expect(JSON.parse(JSON.stringify(new GreeterDurableObject().describe()))).toMatchObject({
       slug: "greeter",

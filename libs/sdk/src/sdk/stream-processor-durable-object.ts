@@ -38,7 +38,9 @@ export interface ProcessorDescription {
 }
 
 export abstract class StreamProcessorDurableObject extends FacetDurableObject {
-  abstract readonly processor: StreamProcessor;
+  // A processor takes its own events only, so no contract stands for all of them: which one it is, its host need not know.
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  abstract readonly processor: StreamProcessor<any>;
 
   /**
    * Called by the platform alone: runs the batch once and answers `checkpoint`, then `settled`. Throws what the processor threw; then
@@ -48,7 +50,7 @@ export abstract class StreamProcessorDurableObject extends FacetDurableObject {
     input: EventBatchInput,
     host: EventBatchHost = itxHost(input.contextPath),
   ): AsyncGenerator<BatchAnswer, void> {
-    const engine = new ProcessorEngine(this.processor, {
+    const engine = new ProcessorEngine(this.processor as StreamProcessor, {
       stream: host,
       // The caller holds the checkpoint and keeps the one that is answered.
       storage: {
