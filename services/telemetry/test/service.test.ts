@@ -76,6 +76,10 @@ const storedSpans = async (traceId: string): Promise<number> =>
 const storedLogs = async (owner: string): Promise<number> =>
   Number((await db.query<{ count: string }>("select count(*) from log_record where owner = $1", [owner])).rows[0]!.count);
 
+const droppedItems = async (): Promise<number> =>
+  (await telemetry.metric('iterate_telemetry_items_dropped_total{signal="traces"')) +
+  (await telemetry.metric('iterate_telemetry_items_dropped_total{signal="logs"'));
+
 describe("partial success", () => {
   const traceId = newTraceId();
   const request = traceRequest("shop", [
@@ -242,7 +246,7 @@ describe("what is stored", () => {
       expect((await telemetry.post("logs", new Uint8Array(logs), protobuf)).status).toBe(200);
       await telemetry.settled();
     }
-    expect([await storedSpans(traceId), await storedLogs("prj_twice")]).toEqual([2, 2]);
+    expect([await storedSpans(traceId), await storedLogs("prj_twice"), await droppedItems()]).toEqual([2, 2, 0]);
   });
 
   test.for<[string, string]>([
@@ -413,7 +417,7 @@ describe("without its database", () => {
     await exportBytes(traceRequest("shop", [span({ traceId }), span({ traceId })]));
     await cut;
     await telemetry.settled();
-    expect(await storedSpans(traceId)).toBe(2);
+    expect([await storedSpans(traceId), await droppedItems()]).toEqual([2, 0]);
   });
 });
 
