@@ -1,6 +1,7 @@
 /**
  * Appends as ratios of one run: to raw inserts of the same rows (4 connections × 500), to a gRPC echo of the same request, to a bare
- * insert. `node --conditions=iterate-source --import tsx bench/append.ts <admin url of a Postgres with fsync> [rounds] [seconds]`
+ * insert. Run it compiled, `npm run bench -w services/context -- <admin url of a Postgres with fsync> [rounds] [seconds]`: the loader
+ * of sources gives every closure a name, which costs a server a third.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -36,7 +37,12 @@ const trust = await Trust.load({ service: "ingress", keyFile: files.keyFile("ing
 const database = await makeDatabase(adminUrl);
 const child = spawn(
   process.execPath,
-  [...process.execArgv, fileURLToPath(new URL("./server.ts", import.meta.url)), database.url, keys],
+  [
+    ...process.execArgv,
+    fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./server.ts" : "./server.js", import.meta.url)),
+    database.url,
+    keys,
+  ],
   { stdio: ["ignore", "pipe", "inherit"] },
 );
 const [line] = (await once(createInterface(child.stdout), "line")) as [string];
@@ -151,13 +157,18 @@ for (const [name, values] of figures) {
   );
 }
 
-console.log("CPU µs for each append (median): database, server, client");
-for (const [name, values] of costs) {
-  const medians = [0, 1, 2].map(
+console.log("CPU µs for each append (median): database, server, client; raw's sum ÷ this sum, which foreign load does not bend");
+const medianCost = (name: string): number[] => {
+  const values = costs.get(name)!;
+  return [0, 1, 2].map(
     (part) => values.map((value) => value[part]!).sort((one, other) => one - other)[Math.floor(values.length / 2)]!,
   );
+};
+const sum = (parts: readonly number[]): number => parts.reduce((total, part) => total + part, 0);
+for (const name of costs.keys()) {
+  const parts = medianCost(name);
   console.log(
-    `  ${name.padEnd(12)} ${medians.map((us) => us.toFixed(0).padStart(5)).join(" ")}  sum ${medians.reduce((sum, us) => sum + us, 0).toFixed(0)}`,
+    `  ${name.padEnd(12)} ${parts.map((us) => us.toFixed(0).padStart(5)).join(" ")}  sum ${sum(parts).toFixed(0).padStart(5)}  ${(sum(medianCost("raw")) / sum(parts)).toFixed(2)}`,
   );
 }
 

@@ -5,7 +5,10 @@ import { uuidv7 } from "@iterate-platform/service/ids";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
 
-const migrationsDir = fileURLToPath(new URL("../migrations", import.meta.url));
+/** From the sources, or from the bundle in `dist/bench`. */
+const migrationsDir = fileURLToPath(
+  new URL(import.meta.url.includes("/dist/bench/") ? "../../migrations" : "../migrations", import.meta.url),
+);
 
 export interface BenchDatabase {
   readonly url: string;

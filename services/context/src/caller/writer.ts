@@ -46,20 +46,23 @@ export function writerOf(caller: Caller, newChain: NewChain): Writer {
 export interface ChainSources {
   /** Wall clock in milliseconds since 1970. */
   readonly nowMs: () => number;
-  /** 53 unpredictable bits. */
+  /** From 0 to 1, unpredictable. */
   readonly random: () => number;
 }
 
-/** Names chains `<ISO time> with <origin kind> ~<nonce>`. */
+/** Names chains `<ISO time> with <origin kind> ~<nonce>`: no two of one process are equal, nor of two processes but by a rare chance. */
 export function chainNames({ nowMs, random }: ChainSources): NewChain {
+  const process = Math.floor(random() * 2 ** 52).toString(36);
   let lastMs = NaN;
   let time = "";
+  let count = 0;
   return (originKind) => {
     const now = nowMs();
     if (now !== lastMs) {
       lastMs = now;
       time = new Date(now).toISOString();
     }
-    return `${time} with ${originKind} ~${Math.floor(random() * 2 ** 52).toString(36)}`;
+    count += 1;
+    return `${time} with ${originKind} ~${process}${count}`;
   };
 }

@@ -3,11 +3,6 @@ import { eventCatalog } from "iterate/events";
 import { codedError } from "iterate/lib";
 import type { ControlEvent } from "./contract.js";
 
-/** Whether the core state folds this type. */
-export function isControlType(type: string): boolean {
-  return eventCatalog.get(type)?.control === true;
-}
-
 /** A stored event as reducers take it; `undefined` when it has not the shape its type declares: it is skipped, never thrown at. */
 export function storedControlEvent(offset: number, type: string, payload: string | null): ControlEvent | undefined {
   const declaration = eventCatalog.get(type);

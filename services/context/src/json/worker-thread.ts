@@ -56,7 +56,7 @@ export class JsonThread {
   }
 
   #start(): Worker {
-    const url = new URL(import.meta.url.endsWith(".ts") ? "./worker.ts" : "./worker.js", import.meta.url);
+    const url = import.meta.url.endsWith(".ts") ? new URL("./worker.ts", import.meta.url) : new URL("./worker.js", import.meta.url);
     // From sources the thread needs the loader that the process itself may have got in another way.
     const worker = new Worker(
       url,

@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { itx } from "iterate/events";
 import type { StorableEvent } from "./contract.js";
 import { address, event, migrateLog, owner, readLog, service, startEngine, type TestEngine } from "./engine.fixture.js";
+import { nameOf } from "./head-cache.js";
 import { restoreGap } from "./plan.js";
 
 const database = useTestDatabase();
@@ -126,6 +127,8 @@ describe("a member that spoils its statement", () => {
     ]);
     const spoiled = direct.writer.write({
       address: address(path),
+      name: nameOf(address(path)),
+      key: null,
       appendId: uuidv7(),
       writer: service,
       traceparent: null,

@@ -4,14 +4,16 @@ import type { StorableEvent } from "./contract.js";
 import { service } from "./engine.fixture.js";
 import { queueLimits } from "./limits.js";
 
+const pending = (): PendingAppend =>
+  new PendingAppend(
+    { appendId: "00000000-0000-7000-8000-000000000000", writer: service, traceparent: null, key: null },
+    0,
+    { appendSettled: () => undefined },
+    () => undefined,
+    () => undefined,
+  );
 const append = (bytes = 100, isAlone = false): PendingAppend => {
-  const made = new PendingAppend({
-    appendId: "00000000-0000-7000-8000-000000000000",
-    writer: service,
-    traceparent: null,
-    waitsSinceMs: 0,
-    answer: { resolve: () => undefined, reject: () => undefined },
-  });
+  const made = pending();
   made.complete([{ bytes } as StorableEvent]);
   made.isAlone = isAlone;
   return made;
@@ -101,13 +103,7 @@ describe("the next group", () => {
 
   it("stops at an append whose bodies are still examined", () => {
     const queue = new FairQueue();
-    const examined = new PendingAppend({
-      appendId: "",
-      writer: service,
-      traceparent: null,
-      waitsSinceMs: 0,
-      answer: { resolve: () => undefined, reject: () => undefined },
-    });
+    const examined = pending();
     const one = context("a", "/1", [append(), examined, append()]);
     queue.add(one);
     expect(shape(queue.takeGroup())).toEqual([["a /1", 1]]);

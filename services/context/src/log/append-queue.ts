@@ -11,13 +11,12 @@ import type { AppendReceipt, ContextAddress, ContextHead, StorableEvent } from "
 import { queueLimits } from "./limits.js";
 import type { PlannedAppend, StoredKey } from "./plan.js";
 
-/** Who waits for an append; one of the two is called, once. */
-export interface AppendAnswer {
-  resolve(receipts: readonly AppendReceipt[], append: PendingAppend): void;
-  reject(error: Error, append: PendingAppend): void;
+/** Who keeps the books of what waits: told once of each append, just before it is answered or refused. */
+export interface AppendBooks {
+  appendSettled(append: PendingAppend): void;
 }
 
-/** One append on its way. */
+/** One append on its way. There are thousands at a time: it is one object, without closures of its own. */
 export class PendingAppend implements PlannedAppend {
   readonly appendId: string;
   readonly writer: Writer;
@@ -34,33 +33,46 @@ export class PendingAppend implements PlannedAppend {
   failures = 0;
   /** Shares no statement any more: one of those it failed with may have been spoiled by it. */
   isAlone = false;
+  /** Name under which it is known to be under way; `null` for one that nobody can repeat. */
+  readonly key: string | null;
+  readonly #books: AppendBooks;
+  readonly #resolve: (receipts: readonly AppendReceipt[]) => void;
+  readonly #reject: (error: Error) => void;
 
-  readonly #answer: AppendAnswer;
-
-  constructor(fields: {
-    appendId: string;
-    writer: Writer;
-    traceparent: string | null;
-    waitsSinceMs: number;
-    answer: AppendAnswer;
-  }) {
-    this.appendId = fields.appendId;
-    this.writer = fields.writer;
-    this.traceparent = fields.traceparent;
-    this.waitsSinceMs = fields.waitsSinceMs;
-    this.#answer = fields.answer;
+  constructor(
+    {
+      appendId,
+      writer,
+      traceparent,
+      key,
+    }: { readonly appendId: string; readonly writer: Writer; readonly traceparent: string | null; readonly key: string | null },
+    waitsSinceMs: number,
+    books: AppendBooks,
+    resolve: (receipts: readonly AppendReceipt[]) => void,
+    reject: (error: Error) => void,
+  ) {
+    this.appendId = appendId;
+    this.writer = writer;
+    this.traceparent = traceparent;
+    this.key = key;
+    this.waitsSinceMs = waitsSinceMs;
+    this.#books = books;
+    this.#resolve = resolve;
+    this.#reject = reject;
   }
 
   resolve(receipts: readonly AppendReceipt[]): void {
     if (this.isSettled) return;
     this.isSettled = true;
-    this.#answer.resolve(receipts, this);
+    this.#books.appendSettled(this);
+    this.#resolve(receipts);
   }
 
   reject(error: unknown): void {
     if (this.isSettled) return;
     this.isSettled = true;
-    this.#answer.reject(error instanceof Error ? error : new Error(String(error)), this);
+    this.#books.appendSettled(this);
+    this.#reject(error instanceof Error ? error : new Error(String(error)));
   }
 
   get events(): readonly StorableEvent[] {

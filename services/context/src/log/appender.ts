@@ -2,6 +2,7 @@
  * The way in: one append is made storable, recognised when it was sent before, and handed to the writer of its shard. The same
  * append id that is under way here already is answered together with it.
  */
+import { codedError } from "iterate/lib";
 import { partitionOf } from "@iterate-platform/service/ids";
 import type { JsonThread } from "../json/worker-thread.js";
 import { checkedAppendId, madeAtMs } from "./append-id.js";
@@ -40,40 +41,42 @@ export class LogAppender implements Appender {
   /** Where contexts are, which never changes while the process lives; spares a hash for each append. */
   readonly #shards = new Map<string, LogShard>();
   readonly #sentBefore = new Map<LogShard, SentBefore>();
-  readonly #underWay = new Map<string, Promise<readonly AppendReceipt[]>>();
 
   constructor(options: LogAppenderOptions) {
     this.#options = options;
   }
 
-  async append(command: AppendCommand): Promise<readonly AppendReceipt[]> {
-    return this.start(command);
+  append(command: AppendCommand): Promise<readonly AppendReceipt[]> {
+    try {
+      return this.#start(command);
+    } catch (refusal) {
+      const error: Error = refusal instanceof Error ? refusal : codedError("INTERNAL", "the append could not be taken");
+      return Promise.reject(error);
+    }
   }
 
-  /** As `append`, but refuses what can be refused at once by throwing. */
-  start(command: AppendCommand): Promise<readonly AppendReceipt[]> {
+  #start(command: AppendCommand): Promise<readonly AppendReceipt[]> {
     const { appendId: given, address, writer, traceparent } = command;
-    const events = storableEvents(command, this.#options.json);
+    const name = nameOf(address);
+    const events = storableEvents(command, name, this.#options.json);
     if (command.events.length === 0 && writer.lease === null) return Promise.resolve([]);
+    const shard = this.#shardOf(address, name);
     if (given === null)
-      return this.#shardOf(address).writer.write({ address, appendId: this.#options.newAppendId(), writer, traceparent, events });
+      return shard.writer.write({ address, name, key: null, appendId: this.#options.newAppendId(), writer, traceparent, events });
     const appendId = checkedAppendId(given);
-    const name = `${appendId}${nameOf(address)}`;
-    const running = this.#underWay.get(name);
-    if (running !== undefined) return running;
-    const shard = this.#shardOf(address);
+    const key = appendId + name;
+    const underWay = shard.writer.underWay(key);
+    if (underWay !== undefined) return underWay;
     const isFresh = Math.abs(this.#options.nowMs() - madeAtMs(appendId)) <= freshMs;
-    const answer = shard.writer.write({
+    return shard.writer.write({
       address,
+      name,
+      key,
       appendId,
       writer,
       traceparent,
       events: isFresh ? events : this.#unlessStored(shard, command, appendId, events),
     });
-    this.#underWay.set(name, answer);
-    const forget = (): void => void this.#underWay.delete(name);
-    answer.then(forget, forget);
-    return answer;
   }
 
   /** The events, unless the append is in the log already: then its receipts. It keeps its place among the others meanwhile. */
@@ -89,8 +92,7 @@ export class LogAppender implements Appender {
     return receipts === null ? complete : { receipts };
   }
 
-  #shardOf(address: ContextAddress): LogShard {
-    const name = nameOf(address);
+  #shardOf(address: ContextAddress, name: string): LogShard {
     let shard = this.#shards.get(name);
     if (shard === undefined) {
       shard = this.#options.shardOf(partitionOf(address.owner, address.path));

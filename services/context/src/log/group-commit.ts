@@ -126,7 +126,7 @@ export class GroupCommitter {
 
   /** The newest head known. */
   #headOf({ context }: ContextBatch): ContextHead {
-    const held = this.#options.cache.peek(context.address);
+    const held = this.#options.cache.peekByName(context.name);
     return held !== undefined && held.commitNo >= context.head!.commitNo ? held : context.head!;
   }
 

@@ -28,9 +28,7 @@ export function commitValues(
   isClaimed: boolean,
 ): CommitValues {
   const planned = commits.map(({ commit }) => commit);
-  const rows = commits.flatMap(({ head, commit }) =>
-    commit.rows.map((row, index) => ({ contextId: head.contextId, offset: commit.firstOffset + index, ...row })),
-  );
+  const columns = eventColumns(commits, typeNumber);
   const values: unknown[] = [
     generation,
     writer,
@@ -42,37 +40,59 @@ export function commitValues(
     int8Array(planned.map(({ lastControl }) => lastControl)),
     int8Array(planned.map(({ runnerEpoch }) => runnerEpoch)),
     sparse(planned.map(commitTraceparent), textArray),
-    int8Array(rows.map(({ contextId }) => contextId)),
-    int8Array(rows.map(({ offset }) => offset)),
-    int4Array(rows.map(({ event }) => typeNumber(event.type))),
-    int2Array(rows.map(({ event }) => event.formatVersion)),
-    boolArray(rows.map(({ event }) => event.control !== undefined)),
-    uuidArray(rows.map(({ appendId }) => (appendId === null ? null : appendIdBytes(appendId)))),
-    sparse(
-      rows.map(({ event }) => event.idempotencyKey),
-      textArray,
-    ),
-    sparse(
-      rows.map(({ event }) => event.bodyDigest),
-      byteaArray,
-    ),
-    textArray(rows.map(({ event }) => event.source)),
-    sparse(
-      rows.map(({ event }) => event.traceparent),
-      textArray,
-    ),
-    sparse(
-      rows.map(({ event }) => event.payload),
-      textArray,
-    ),
-    sparse(
-      rows.map(({ event }) => event.metadata),
-      textArray,
-    ),
+    int8Array(columns.contextId),
+    int8Array(columns.offset),
+    int4Array(columns.type),
+    int2Array(columns.formatVersion),
+    boolArray(columns.isControl),
+    uuidArray(columns.appendId),
+    sparse(columns.key, textArray),
+    sparse(columns.digest, byteaArray),
+    textArray(columns.source),
+    sparse(columns.traceparent, textArray),
+    sparse(columns.payload, textArray),
+    sparse(columns.metadata, textArray),
   ];
   const hasKeys = addKeys(values, commits);
   const hasCore = addCore(values, commits);
   return { shape: { hasKeys, hasCore, isClaimed }, values };
+}
+
+/** The events of all commits by column, in one pass. */
+function eventColumns(commits: readonly CommitToWrite[], typeNumber: (type: string) => number) {
+  const columns = {
+    contextId: [] as number[],
+    offset: [] as number[],
+    type: [] as number[],
+    formatVersion: [] as number[],
+    isControl: [] as boolean[],
+    appendId: [] as (Buffer | null)[],
+    key: [] as (string | null)[],
+    digest: [] as (Buffer | null)[],
+    source: [] as string[],
+    traceparent: [] as (string | null)[],
+    payload: [] as (Buffer | null)[],
+    metadata: [] as (Buffer | null)[],
+  };
+  for (const { head, commit } of commits) {
+    let offset = commit.firstOffset;
+    for (const { event, appendId } of commit.rows) {
+      columns.contextId.push(head.contextId);
+      columns.offset.push(offset);
+      columns.type.push(typeNumber(event.type));
+      columns.formatVersion.push(event.formatVersion);
+      columns.isControl.push(event.control !== undefined);
+      columns.appendId.push(appendId === null ? null : appendIdBytes(appendId));
+      columns.key.push(event.idempotencyKey);
+      columns.digest.push(event.bodyDigest);
+      columns.source.push(event.source);
+      columns.traceparent.push(event.traceparent);
+      columns.payload.push(event.payload);
+      columns.metadata.push(event.metadata);
+      offset += 1;
+    }
+  }
+  return columns;
 }
 
 /** The feed shows one trace for each commit: that of its first traced append. */

@@ -68,6 +68,11 @@ export class HeadCache implements ContextCache {
     return this.#used(this.#byName.get(nameOf(address)))?.head;
   }
 
+  /** `peek` by `nameOf(address)`. */
+  peekByName(name: string): ContextHead | undefined {
+    return this.#used(this.#byName.get(name))?.head;
+  }
+
   peekById(contextId: number): ContextHead | undefined {
     return this.#used(this.#byId.get(contextId))?.head;
   }

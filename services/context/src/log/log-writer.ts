@@ -6,12 +6,12 @@
 import type { Pool } from "@iterate-platform/service/postgres";
 import { CodedError, codedError } from "iterate/lib";
 import type { Writer } from "../caller/contract.js";
-import { ContextQueue, FairQueue, PendingAppend, type ContextBatch } from "./append-queue.js";
+import { ContextQueue, FairQueue, PendingAppend, type AppendBooks, type ContextBatch } from "./append-queue.js";
 import type { AppendReceipt, CommitObserver, ContextAddress, SqlSession, StorableEvent } from "./contract.js";
 import type { ShardState } from "./batch-truth.js";
 import { newCounters, type CommitCounters } from "./commit-counters.js";
 import { GroupCommitter, type CommitterOptions } from "./group-commit.js";
-import { nameOf, type HeadCache } from "./head-cache.js";
+import type { HeadCache } from "./head-cache.js";
 import { shardGeneration } from "./head.sql.js";
 import { queueLimits } from "./limits.js";
 import { LaneSession, PooledSession } from "./sql-session.js";
@@ -44,6 +44,10 @@ export interface StoredAppend {
 /** An append whose events may still be under examination, or which may still turn out to be stored. */
 export interface AppendToWrite {
   readonly address: ContextAddress;
+  /** `nameOf(address)`. */
+  readonly name: string;
+  /** Names the append among all that are under way; `null` for one that nobody can repeat. */
+  readonly key: string | null;
   readonly appendId: string;
   readonly writer: Writer;
   readonly traceparent: string | null;
@@ -57,7 +61,7 @@ interface Lane {
   isRunning: boolean;
 }
 
-export class LogWriter {
+export class LogWriter implements AppendBooks {
   readonly counters: CommitCounters = newCounters();
   readonly #options: LogWriterOptions;
   readonly #session: SqlSession;
@@ -65,6 +69,7 @@ export class LogWriter {
   readonly #lanes: Lane[] = [];
   readonly #largeLane: Lane;
   readonly #contexts = new Map<string, ContextQueue>();
+  readonly #underWay = new Map<string, Promise<readonly AppendReceipt[]>>();
   #toLoad: ContextQueue[] = [];
   #waitingAppends = 0;
   #waitingBytes = 0;
@@ -93,32 +98,18 @@ export class LogWriter {
    *
    * @throws CodedError OVERLOADED when too much waits; else as `Appender.append`.
    */
-  write({ address, appendId, writer, traceparent, events }: AppendToWrite): Promise<readonly AppendReceipt[]> {
+  write(request: AppendToWrite): Promise<readonly AppendReceipt[]> {
     if (this.#waitingAppends >= queueLimits.waitingAppends || this.#waitingBytes >= queueLimits.waitingBytes) {
       throw new CodedError("OVERLOADED", `${this.#waitingAppends} appends of ${this.#waitingBytes} bytes wait already`, {
         retryAfterMs: 250,
       });
     }
-    return new Promise((resolve, reject) => {
-      const append = new PendingAppend({
-        appendId,
-        writer,
-        traceparent,
-        waitsSinceMs: this.#options.nowMs(),
-        answer: {
-          resolve: (receipts, append) => {
-            this.#left(append);
-            resolve(receipts);
-          },
-          reject: (error, append) => {
-            this.#left(append);
-            reject(error);
-          },
-        },
-      });
+    const answer = new Promise<readonly AppendReceipt[]>((resolve, reject) => {
+      const append = new PendingAppend(request, this.#options.nowMs(), this, resolve, reject);
       this.#waitingAppends += 1;
-      const context = this.#contextOf(address);
+      const context = this.#contextOf(request);
       context.push(append);
+      const { events } = request;
       if (!(events instanceof Promise)) return this.#complete(context, append, events);
       events.then(
         (events) => {
@@ -128,6 +119,13 @@ export class LogWriter {
         (error: unknown) => this.#leave(context, append, () => append.reject(error)),
       );
     });
+    if (request.key !== null) this.#underWay.set(request.key, answer);
+    return answer;
+  }
+
+  /** The answer of an append that is under way here under this key. */
+  underWay(key: string): Promise<readonly AppendReceipt[]> | undefined {
+    return this.#underWay.get(key);
   }
 
   /** Settles when nothing waits and nothing is under way. */
@@ -154,19 +152,19 @@ export class LogWriter {
     this.#offer(context);
   }
 
-  #left(append: PendingAppend): void {
+  appendSettled(append: PendingAppend): void {
     this.#waitingAppends -= 1;
+    if (append.key !== null) this.#underWay.delete(append.key);
     if (append.completed !== null) this.#waitingBytes -= append.bytes;
     if (this.#waitingAppends === 0) for (const settle of this.#idle.splice(0)) settle();
   }
 
-  #contextOf(address: ContextAddress): ContextQueue {
-    const name = nameOf(address);
+  #contextOf({ address, name }: AppendToWrite): ContextQueue {
     const held = this.#contexts.get(name);
     if (held !== undefined) return held;
     const context = new ContextQueue(name, address);
     this.#contexts.set(name, context);
-    const head = this.#options.cache.peek(address);
+    const head = this.#options.cache.peekByName(name);
     if (head !== undefined && this.#shard.generation > 0) {
       context.reloaded(head, this.#shard.generation);
       context.state = "resting";

@@ -22,9 +22,8 @@ const ownerForm = /^(?:prj_[0-9a-hjkmnp-tv-z]{26}|global)$/;
 const goodNames = new Set<string>();
 const maxGoodNames = 20_000;
 
-/** Throws INVALID_CONTEXT unless `address` can be the name of a context. */
-export function checkAddress({ owner, path }: ContextAddress): void {
-  const name = `${owner} ${path}`;
+/** Throws INVALID_CONTEXT unless `address`, which is `name` as one text, can be the name of a context. */
+export function checkAddress({ owner, path }: ContextAddress, name: string): void {
   if (goodNames.has(name)) return;
   if (!ownerForm.test(owner))
     throw codedError("INVALID_CONTEXT", `owner ${JSON.stringify(owner.slice(0, 64))} is neither a project id nor "global"`, {
@@ -42,10 +41,11 @@ export function checkAddress({ owner, path }: ContextAddress): void {
  */
 export function storableEvents(
   command: AppendCommand,
+  name: string,
   json: JsonThread,
 ): readonly StorableEvent[] | Promise<readonly StorableEvent[]> {
   const { address, events, writer } = command;
-  checkAddress(address);
+  checkAddress(address, name);
   checkScope(writer, address);
   if (events.length > appendLimits.events) {
     throw codedError(
