@@ -42,8 +42,8 @@ export interface TelemetryOptions {
 /** A local root that took longer is kept whatever the sampler said, ms. */
 const slowRootMs = 1_000;
 
-/** Calls that are about telemetry, probes or discovery. */
-const untracedMethods = ["Export", "Check", "Watch", "List", "ServerReflectionInfo"];
+/** Calls that are about telemetry, probes or discovery, and the sweep of the commit feed, which would drown what it finds. */
+const untracedMethods = ["Export", "Check", "Watch", "List", "ServerReflectionInfo", "ListCommits"];
 const untracedPaths = new Set(["/livez", "/readyz", "/metrics", "/v1/traces", "/v1/logs", "/v1/metrics"]);
 
 /** Registers the global providers and instrumentations. Once per process. */
