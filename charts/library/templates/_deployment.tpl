@@ -36,6 +36,8 @@ spec:
       automountServiceAccountToken: false
       # Otherwise every Service of the namespace would be named in the environment, also beside untrusted code.
       enableServiceLinks: false
+      # The pod's own first process then reaps what children of killed children leave behind; Node does not.
+      shareProcessNamespace: true
       terminationGracePeriodSeconds: {{ add .values.drainSeconds $preStopSeconds $slackSeconds }}
       {{- with .values.runtimeClassName }}
       runtimeClassName: {{ . }}
