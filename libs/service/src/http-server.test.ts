@@ -78,6 +78,18 @@ describe("an HTTP listener", () => {
     expect(lines.join()).not.toContain("hunter2");
   });
 
+  test("outlives a request whose socket was taken away by the client library that had it for a body", async () => {
+    const { port, url } = await start((request, response) => {
+      if (request.method === "GET") return void response.end("alive");
+      Object.assign(request, { socket: null });
+      request.destroy(new Error("its body is malformed"));
+      throw codedError("UNAVAILABLE", "the service behind this address is away");
+    });
+    const answer = await rawExchange(port, "POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 5\r\n\r\nx", { end: true });
+    expect(answer).toMatch(/^HTTP\/1\.1 503/);
+    expect(await (await fetch(url)).text()).toBe("alive");
+  });
+
   test("cuts an answer that failed after it began", async () => {
     const { url } = await start(async (_request, response) => {
       response.writeHead(200, { "content-length": 10 });

@@ -3,7 +3,7 @@
  * thrown, a signal that aborts when the client leaves, and a drain that finishes what is in flight.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { CodedError, codedError, errorCodes } from "iterate/lib";
 import { authorize, type Caller, type MethodPolicy } from "./caller.js";
@@ -100,7 +100,9 @@ const maxDiscardMs = 10_000;
 
 /** Closing while the client still sends would reset the connection, and the answer would be lost with it. */
 function discard(request: IncomingMessage): void {
-  const cut = (): void => void request.socket.destroy();
+  // Held here: a client library that was given the request as a body takes its socket away when it gives up on it.
+  const socket = request.socket as Socket | null;
+  const cut = (): void => void socket?.destroy();
   const timer = setTimeout(cut, maxDiscardMs);
   timer.unref();
   let bytes = 0;

@@ -1,6 +1,6 @@
 /**
  * Which headers of a foreign request reach code, and which of code's answer reach the outside. Pure. Sources: RFC 9110 §7.6.1 (hop-by-hop
- * headers), RFC 9112 §3.2 (one Host).
+ * headers) and §10.1.1 (Expect), RFC 9112 §3.2 (one Host).
  */
 import { codedError } from "iterate/lib";
 
@@ -9,6 +9,8 @@ export type RawHeaders = readonly string[];
 
 const hopByHop = new Set([
   "connection",
+  // Answered by this listener before the body is read.
+  "expect",
   "keep-alive",
   "proxy-authenticate",
   "proxy-authorization",

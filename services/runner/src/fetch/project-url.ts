@@ -8,6 +8,8 @@ export interface ProjectAddress {
   readonly url: string;
 }
 
+/** RFC 9112 §3.2: a host and a port, nothing else. */
+const hostPattern = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
 const pattern = /^\/fetch\/([A-Za-z0-9_-]{1,128})(\/[^?#]*)?(\?.*)?$/;
 
 /** @throws NOT_FOUND for any other path. */
@@ -18,7 +20,8 @@ export function projectAddress({ url = "/", headers }: Pick<IncomingMessage, "ur
   const scheme = single(headers, "x-forwarded-proto") === "https" ? "https" : "http";
   const host = single(headers, "x-forwarded-host") ?? headers.host ?? "localhost";
   const address = `${scheme}://${host}${path}${query}`;
-  if (!URL.canParse(address))
+  // Anything but a plain host would move what follows it: "a/b", "user@a" and "" still make a URL, of another place.
+  if (!hostPattern.test(host) || !URL.canParse(address))
     throw codedError("INVALID_INPUT", `the forwarded host ${JSON.stringify(host.slice(0, 100))} makes no URL`, {
       field: "x-forwarded-host",
     });
