@@ -6,7 +6,12 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 import { HealthClient, HealthCheckResponse_ServingStatus as ServingStatus } from "@iterate-platform/proto/grpc/health/v1/health";
-import { ContextServiceClient, type AppendRequest, type AppendResponse, type ReadEventsResponse } from "@iterate-platform/proto/iterate/context/v1/context";
+import {
+  ContextServiceClient,
+  type AppendRequest,
+  type AppendResponse,
+  type ReadEventsResponse,
+} from "@iterate-platform/proto/iterate/context/v1/context";
 import { exampleDeliveries, post, pushFolder, startStack, type Stack } from "@iterate-platform/local";
 import { eventually } from "@iterate-platform/testing";
 import type { IterateConnection } from "iterate/node";
@@ -66,7 +71,9 @@ describe("public gRPC", () => {
     expect(again.receipts).toMatchObject([{ offset: 2n, existing: true }]);
     const page = await new Promise<ReadEventsResponse>((resolve, reject) => {
       const ask = { context: { owner: counter.info.id, path: "/from/another/team" }, afterOffset: 1n, limit: 10, types: [] };
-      client.readEvents(ask, bearer(stack.adminToken), deadline(), (error, response) => (error === null ? resolve(response) : reject(error)));
+      client.readEvents(ask, bearer(stack.adminToken), deadline(), (error, response) =>
+        error === null ? resolve(response) : reject(error),
+      );
     });
     expect(page.events[0]?.payload?.toString()).toBe('{"big": 9007199254740993, "text":"\\u0000"}');
     expect(page.events[0]?.source).toMatchObject({ principal: "admin", platform: false, origin: "/" });
@@ -75,7 +82,9 @@ describe("public gRPC", () => {
 
   test("refuses a wrong bearer, and a person who writes what the platform alone may", async () => {
     const client = new ContextServiceClient(address(), credentials.createInsecure());
-    await expect(append(client, request(counter.info.id), "wrong")).rejects.toMatchObject({ code: 16 } satisfies Partial<ServiceError>);
+    await expect(append(client, request(counter.info.id), "wrong")).rejects.toMatchObject({
+      code: 16,
+    } satisfies Partial<ServiceError>);
     const forged = request(counter.info.id);
     for (const event of forged.events) event.type = "events.iterate.com/itx/created";
     await expect(append(client, forged, stack.adminToken)).rejects.toMatchObject({ code: 7 } satisfies Partial<ServiceError>);
@@ -85,7 +94,9 @@ describe("public gRPC", () => {
   test("says that it serves", async () => {
     const health = new HealthClient(address(), credentials.createInsecure());
     const status = await new Promise((resolve, reject) => {
-      health.check({ service: "iterate.context.v1.ContextService" }, (error, response) => (error === null ? resolve(response.status) : reject(error)));
+      health.check({ service: "iterate.context.v1.ContextService" }, (error, response) =>
+        error === null ? resolve(response.status) : reject(error),
+      );
     });
     expect(status).toBe(ServingStatus.SERVING);
     health.close();
@@ -93,21 +104,31 @@ describe("public gRPC", () => {
 });
 
 describe("webhooks", () => {
-  test("with context away nothing is acknowledged, and the same delivery is taken once it is back", { timeout: 90_000 }, async () => {
-    const endpoint = await counter.project.webhooks.create({ provider: "github", name: "away" });
-    const [delivery] = exampleDeliveries("away");
-    if (delivery === undefined) throw new Error("there is no example");
-    await stack.process("context").stop();
-    expect(await post(endpoint.url, endpoint.secret, delivery)).toMatchObject({ status: 503 });
-    stack.process("context").start();
-    await stack.ready("context");
-    await eventually(async () => (await post(endpoint.url, endpoint.secret, delivery)).outcome === "accepted", { timeoutMs: 20_000, intervalMs: 100 });
-    const context = await counter.project.cd("/integrations/github/away");
-    expect((await readAll(context)).filter((event) => event.type.endsWith("/webhook-received"))).toHaveLength(1);
-  });
+  test(
+    "with context away nothing is acknowledged, and the same delivery is taken once it is back",
+    { timeout: 90_000 },
+    async () => {
+      const endpoint = await counter.project.webhooks.create({ provider: "github", name: "away" });
+      const [delivery] = exampleDeliveries("away");
+      if (delivery === undefined) throw new Error("there is no example");
+      await stack.process("context").stop();
+      expect(await post(endpoint.url, endpoint.secret, delivery)).toMatchObject({ status: 503 });
+      stack.process("context").start();
+      await stack.ready("context");
+      await eventually(async () => (await post(endpoint.url, endpoint.secret, delivery)).outcome === "accepted", {
+        timeoutMs: 20_000,
+        intervalMs: 100,
+      });
+      const context = await counter.project.cd("/integrations/github/away");
+      expect((await readAll(context)).filter((event) => event.type.endsWith("/webhook-received"))).toHaveLength(1);
+    },
+  );
 
   test("an address that is no endpoint is a problem of its own", async () => {
-    const response = await fetch(`http://localhost:${stack.ports.of("public-http")}/api/integrations/github/webhook/${"0".repeat(32)}`, { method: "POST", body: "{}" });
+    const response = await fetch(
+      `http://localhost:${stack.ports.of("public-http")}/api/integrations/github/webhook/${"0".repeat(32)}`,
+      { method: "POST", body: "{}" },
+    );
     expect(response.status).toBe(404);
     expect(response.headers.get("content-type")).toBe("application/problem+json");
   });
@@ -124,7 +145,11 @@ describe("project pages", () => {
     const seen = (await response.json()) as { href: string; headers: Record<string, string>; body: string };
     expect(new URL(seen.href)).toMatchObject({ host: new URL(counter.info.url).host, pathname: "/request", search: "?a=1" });
     expect(seen.body).toBe("hello");
-    expect(seen.headers).toMatchObject({ authorization: "Bearer of-the-project", "x-own": "2", "x-iterate-base-path": "/projects/edge" });
+    expect(seen.headers).toMatchObject({
+      authorization: "Bearer of-the-project",
+      "x-own": "2",
+      "x-iterate-base-path": "/projects/edge",
+    });
     expect(Object.keys(seen.headers)).not.toEqual(expect.arrayContaining(["cookie"]));
     expect(JSON.stringify(seen.headers)).not.toMatch(/root|eyJ/);
   });
@@ -161,7 +186,9 @@ describe("pushes", () => {
   });
 
   test("a wrong token is refused by git itself", async () => {
-    const attempt = run("git", ["ls-remote", counter.info.gitUrl.replace("://", "://token:wrong@")], { env: { PATH: process.env.PATH, GIT_TERMINAL_PROMPT: "0" } });
+    const attempt = run("git", ["ls-remote", counter.info.gitUrl.replace("://", "://token:wrong@")], {
+      env: { PATH: process.env.PATH, GIT_TERMINAL_PROMPT: "0" },
+    });
     await expect(attempt).rejects.toThrow(/Authentication failed|401/);
   });
 });

@@ -85,7 +85,9 @@ describe("an HTTP listener", () => {
       request.destroy(new Error("its body is malformed"));
       throw codedError("UNAVAILABLE", "the service behind this address is away");
     });
-    const answer = await rawExchange(port, "POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 5\r\n\r\nx", { end: true });
+    const answer = await rawExchange(port, "POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 5\r\n\r\nx", {
+      end: true,
+    });
     expect(answer).toMatch(/^HTTP\/1\.1 503/);
     expect(await (await fetch(url)).text()).toBe("alive");
   });

@@ -59,7 +59,11 @@ export const subscriptionDeliveryHalted = eventType(
     attempts: z.int().positive(),
     error: failure,
   }),
-  { description: "A subscription's attempts are used up or cannot help; delivery waits for a resume.", writer: "platform", control: true },
+  {
+    description: "A subscription's attempts are used up or cannot help; delivery waits for a resume.",
+    writer: "platform",
+    control: true,
+  },
 );
 
 export const subscriptionDeliveryFailed = eventType(
@@ -82,7 +86,11 @@ export const subscriptionDeliveryResumed = eventType(
     /** Continue after this offset; absent continues at the cursor. */
     afterOffset: offset.optional(),
   }),
-  { description: "A halted subscription was told to continue, or to continue from another place.", writer: "anyone", control: true },
+  {
+    description: "A halted subscription was told to continue, or to continue from another place.",
+    writer: "anyone",
+    control: true,
+  },
 );
 
 export const rewriteRuleConfigured = eventType(
@@ -100,7 +108,9 @@ export const rewriteRuleConfigured = eventType(
           source: z.object({ repo: z.string(), commit: z.string() }),
           digest: z.string(),
           generation: offset,
-          modules: z.array(z.object({ file: z.string(), module: z.string(), identity: z.string(), classes: z.array(z.string()) })).max(200),
+          modules: z
+            .array(z.object({ file: z.string(), module: z.string(), identity: z.string(), classes: z.array(z.string()) }))
+            .max(200),
           mainModule: z.string().nullable(),
         }),
       ]),

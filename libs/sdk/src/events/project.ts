@@ -8,7 +8,10 @@ export const projectCreateRequested = eventType(
   { description: "Someone asked for the project.", writer: "platform" },
 );
 
-export const projectCreated = eventType("project/created", z.object({}), { description: "The project exists.", writer: "platform" });
+export const projectCreated = eventType("project/created", z.object({}), {
+  description: "The project exists.",
+  writer: "platform",
+});
 
 export const workerUpdated = eventType(
   "project/worker-updated",

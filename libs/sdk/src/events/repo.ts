@@ -24,7 +24,10 @@ export const publicationSettled = eventType(
     requestOffset: z.int().positive(),
     status: z.enum(["published", "failed", "superseded"]),
     /** Subscription rows that the published commit configures. */
-    subscriptions: z.array(z.object({ context: z.string(), name: z.string() })).max(1000).optional(),
+    subscriptions: z
+      .array(z.object({ context: z.string(), name: z.string() }))
+      .max(1000)
+      .optional(),
   }),
   { description: "The publication of a commit has ended; the outcome is in the project's root.", writer: "platform" },
 );

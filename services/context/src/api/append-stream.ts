@@ -19,8 +19,8 @@ import { toStatus } from "@iterate-platform/service/status";
 import { codedError, isCodedError } from "iterate/lib";
 import { writerOf } from "../caller/writer.js";
 import type { AppendReceipt } from "../log/contract.js";
-import type { AppendParts } from "./append.js";
 import { commandOf, responseOf } from "./append-input.js";
+import type { AppendParts } from "./append-parts.js";
 
 /** Appends and bytes of bodies that may be open on one stream before the server stops reading. */
 export const streamWindow = { appends: 4_096, bytes: 4 * 1_048_576 } as const;
