@@ -28,6 +28,11 @@ export function findHelm(): string | undefined {
   return undefined;
 }
 
+/** Helm 3 asks a cluster before it shows what it would tell an installer. */
+export function showsNotesWithoutCluster(helm: string): boolean {
+  return !spawnSync(helm, ["version", "--short"], { encoding: "utf8" }).stdout.startsWith("v3.");
+}
+
 /** Values as a file would hold them. */
 export type Values = Readonly<Record<string, unknown>>;
 

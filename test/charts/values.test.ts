@@ -1,27 +1,40 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Charts, findHelm, type Values } from "./helm.js";
+import { Charts, findHelm, showsNotesWithoutCluster, type Values } from "./helm.js";
 import { objectOf, ofKind, variableNames, type KubernetesObject } from "./kubernetes-objects.js";
 import { serviceNames, services } from "./services.js";
 
 const helm = findHelm();
+const showsNotes = helm !== undefined && showsNotesWithoutCluster(helm);
 
-/** Values that each lack, misspell or overdo something, and what the refusal says of it. */
-const refused: readonly (readonly [string, Values, string])[] = [
-  ["an unknown key", { contxt: {} }, "'contxt' not allowed"],
-  ["an unknown key of a service", { context: { replica: 2 } }, "'replica' not allowed"],
-  ["a variable the service does not declare", { context: { config: { POOL: 1 } } }, "'POOL' not allowed"],
-  ["a variable that the chart sets", { context: { config: { DRAIN_MS: 1000 } } }, "'DRAIN_MS' not allowed"],
-  ["a point of failure", { context: { config: { FAILPOINTS: "x=kill" } } }, "'FAILPOINTS' not allowed"],
-  ["a variable below its range", { context: { config: { DATABASE_POOL_MAX: 4 } } }, "minimum: got 4, want 5"],
-  ["a variable above its range", { runner: { config: { LEASE_TTL_MS: 60_001 } } }, "maximum: got 60,001, want 60,000"],
-  ["a variable of another type", { telemetry: { config: { TELEMETRY_RETENTION_DAYS: "7" } } }, "got string, want integer"],
-  ["no pod", { runner: { replicas: 0 } }, "minimum: got 0, want 1"],
-  ["no memory limit", { runner: { resources: { limits: { memory: null } } } }, "missing property 'memory'"],
-  ["an odd memory limit", { runner: { resources: { limits: { memory: "1e9" } } } }, "does not match pattern"],
-  ["an odd level", { logLevel: "verbose" }, "value must be one of 'debug', 'info', 'warn', 'error'"],
-  ["half a digest", { runner: { image: { digest: "sha256:abc" } } }, "does not match pattern"],
+/** Values that each lack, misspell or overdo something, and what the refusal says of it: helm 3 and 4 word the schema's own differently. */
+const refused: readonly (readonly [string, Values, string | RegExp])[] = [
+  ["an unknown key", { contxt: {} }, /contxt'? (is )?not allowed/],
+  ["an unknown key of a service", { context: { replica: 2 } }, /replica'? (is )?not allowed/],
+  ["a variable the service does not declare", { context: { config: { POOL: 1 } } }, /POOL'? (is )?not allowed/],
+  ["a variable that the chart sets", { context: { config: { DRAIN_MS: 1000 } } }, /DRAIN_MS'? (is )?not allowed/],
+  ["a point of failure", { context: { config: { FAILPOINTS: "x=kill" } } }, /FAILPOINTS'? (is )?not allowed/],
+  ["a variable below its range", { context: { config: { DATABASE_POOL_MAX: 4 } } }, /DATABASE_POOL_MAX.*(want|or equal to) 5/],
+  [
+    "a variable above its range",
+    { runner: { config: { LEASE_TTL_MS: 60_001 } } },
+    /LEASE_TTL_MS.*(want|or equal to) (60,000|60000|6e\+04)/,
+  ],
+  [
+    "a variable of another type",
+    { telemetry: { config: { TELEMETRY_RETENTION_DAYS: "7" } } },
+    /TELEMETRY_RETENTION_DAYS.*(want|Expected:) integer/,
+  ],
+  ["no pod", { runner: { replicas: 0 } }, /replicas.*(want|or equal to) 1/],
+  [
+    "no memory limit",
+    { runner: { resources: { limits: { memory: null } } } },
+    /limits.*(missing property 'memory'|memory is required)/,
+  ],
+  ["an odd memory limit", { runner: { resources: { limits: { memory: "1e9" } } } }, /limits.memory.*does not match pattern/i],
+  ["an odd level", { logLevel: "verbose" }, /logLevel.*must be one of/],
+  ["half a digest", { runner: { image: { digest: "sha256:abc" } } }, /digest.*does not match pattern/i],
   ["no address", { publicBaseUrl: "", projectBase: "" }, "publicBaseUrl is not set"],
-  ["an address with a path", { publicBaseUrl: "https://example.com/iterate" }, "does not match pattern"],
+  ["an address with a path", { publicBaseUrl: "https://example.com/iterate" }, /publicBaseUrl.*does not match pattern/i],
   ["no domain for pages", { projectBase: "" }, "projectBase is not set"],
   ["pages on the platform's host", { projectBase: "Iterate.example.com:8443" }, "are equal or one lies below the other"],
   ["pages below the platform's host", { projectBase: "pages.iterate.example.com." }, "are equal or one lies below the other"],
@@ -67,7 +80,7 @@ describe.skipIf(helm === undefined)("values", () => {
   afterAll(() => charts?.remove());
 
   test.each(refused)("with %s are refused by a sentence", async (_what, values, sentence) => {
-    expect(await charts.refusal(values)).toContain(sentence);
+    expect(await charts.refusal(values)).toMatch(sentence);
   });
 
   test("are refused for all their faults at once", async () => {
@@ -126,14 +139,17 @@ describe.skipIf(helm === undefined)("values", () => {
     expect(openPorts(told, "it-iterate-context")).toContain(443);
   });
 
-  test("without network policies render none, and the installer is told what that means", async () => {
-    const off = { networkPolicy: { enabled: false } };
+  const off = { networkPolicy: { enabled: false } };
+  test("without network policies render none", async () => {
     expect(ofKind(await charts.template(off), "NetworkPolicy")).toEqual([]);
+  });
+
+  test.skipIf(!showsNotes)("without network policies tell the installer what that means", async () => {
     expect(await charts.notes(off)).toContain("No NetworkPolicy is deployed");
     expect(await charts.notes()).not.toContain("No NetworkPolicy is deployed");
   });
 
-  test("end with the next three commands", async () => {
+  test.skipIf(!showsNotes)("end with the next three commands", async () => {
     const commands = (await charts.notes()).split("\n").filter((line) => line.startsWith("   "));
     expect(commands).toEqual([
       "   kubectl -n platform rollout status deployment -l app.kubernetes.io/instance=it",
