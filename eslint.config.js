@@ -12,7 +12,7 @@ export default tseslint.config(
       "**/*.mjs",
       "vitest.config.ts",
       "docs/examples/**",
-      "test/e2e/projects/**",
+      "test/*/projects/**",
     ],
   },
   ...tseslint.configs.recommendedTypeChecked,

@@ -14,7 +14,7 @@ check contracts sh tools/proto.sh check
 check floors depcruise --config .dependency-cruiser.mjs --output-type err libs services deploy test docs/examples
 check unused knip --no-progress
 check layout prettier --check --log-level warn .
-check rules eslint --cache --cache-location .cache/eslint .
+check rules eslint .
 
 if [ -n "$failed" ]; then
   echo "lint: failed:$failed" >&2

@@ -58,9 +58,9 @@ export interface Runtime<Spec extends ConfigSpec = ConfigSpec> {
   /** Aborts at SIGTERM: loops take no new work. */
   readonly stopping: AbortSignal;
   /** Starts `listener` once `main` has returned and drains it first when the service ends. */
-  addListener(name: string, listener: Listener): void;
+  readonly addListener: (name: string, listener: Listener) => void;
   /** Runs when the service ends, after the listeners have drained, the last registered first, before pool and broker close. */
-  onStop(name: string, step: StopStep): void;
+  readonly onStop: (name: string, step: StopStep) => void;
 }
 
 const databasePingMs = 5_000;

@@ -238,7 +238,7 @@ describe("delivery to a native processor", () => {
     await eventually(() => of.lines.filter(({ message }) => message === "background work failed").length === 2, slow);
     expect(of.lines.find(({ message }) => message === "background work failed")).toMatchObject({
       owner: project.owner,
-      contextPath: "/a",
+      context: "/a",
       subscription: "scripted",
       code: "CODE_FAILED",
     });

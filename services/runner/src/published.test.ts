@@ -163,10 +163,10 @@ describe("delivery to project code in an isolate", () => {
     await eventually(
       () =>
         runner.lines.some(
-          ({ message, owner, contextPath, subscription, source }) =>
+          ({ message, owner, context, subscription, source }) =>
             message === `emitting for ${sent!.offset}` &&
             owner === project.owner &&
-            contextPath === "/a" &&
+            context === "/a" &&
             subscription === "scripted" &&
             source === "code",
         ),
@@ -189,8 +189,8 @@ describe("delivery to project code in an isolate", () => {
     await eventually(
       () =>
         runner.lines.some(
-          ({ message, contextPath, subscription }) =>
-            message === "background work failed" && contextPath === "/a" && subscription === "scripted",
+          ({ message, context, subscription }) =>
+            message === "background work failed" && context === "/a" && subscription === "scripted",
         ),
       slow,
     );
@@ -275,8 +275,8 @@ describe("a process that ends under several deliveries", () => {
     const [loop] = await project.append("/b", tick("loop"));
     await settled("/a", "scripted", slowOne!.offset);
     const lost = runner.lines.filter(
-      ({ message, code, throughOffset, contextPath }) =>
-        message === "delivery failed" && code === "ISOLATE_LOST" && contextPath === "/a" && throughOffset === slowOne!.offset,
+      ({ message, code, throughOffset, context }) =>
+        message === "delivery failed" && code === "ISOLATE_LOST" && context === "/a" && throughOffset === slowOne!.offset,
     );
     expect(lost.length).toBeGreaterThan(0);
     expect(lost.every(({ outcome, verdict }) => outcome === "killed" && verdict === "retry")).toBe(true);

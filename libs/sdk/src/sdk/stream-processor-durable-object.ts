@@ -63,7 +63,7 @@ export abstract class StreamProcessorDurableObject extends FacetDurableObject {
 
   /** The contract as data. */
   describe(): ProcessorDescription {
-    const { slug, version, description, consumes, emits, stateSchema, schemas } = this.processor.contract;
+    const { slug, version, description, consumes, emits, stateSchema, schemas } = (this.processor as StreamProcessor).contract;
     const jsonSchema = (schema: z.ZodType, io: "input" | "output"): unknown =>
       z.toJSONSchema(schema, { io, unrepresentable: "any" });
     return {

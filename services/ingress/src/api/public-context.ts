@@ -52,11 +52,11 @@ function onBehalf(call: CallContext): CallOptions {
 
 /** Hands requests on. Its failure, a broken stream of the caller's or a request that may not pass, ends the forwarded call. */
 class Pump {
-  failure: unknown = null;
+  failure: Error | null = null;
 
   constructor(forwarded: BidiCall<AppendStreamRequest, unknown>, requests: AsyncIterable<AppendStreamRequest>) {
     void this.#run(forwarded, requests).catch((error: unknown) => {
-      this.failure = error;
+      this.failure = error instanceof Error ? error : new Error(String(error));
       forwarded.cancel();
     });
   }

@@ -48,7 +48,7 @@ export function publicationSubscription(owed: OwedProject): FactInput {
     payload: {
       name: "publication",
       target: ["itx", "builtins", "processors", ["get", "publication"]],
-      consumes: [repoEvents.commitCompleted.type],
+      consumes: [repoEvents.commitCompleted.type, repoEvents.publicationSettled.type],
       afterOffset: 0,
     },
     idempotencyKey: `project/publication:${owed.id}`,

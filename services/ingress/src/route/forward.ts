@@ -65,7 +65,7 @@ export class Forwarder {
       return await this.#agent.request({
         origin: options.origin,
         path: options.path,
-        method: (request.method ?? "GET") as Dispatcher.HttpMethod,
+        method: request.method ?? "GET",
         headers,
         body: hasBody ? request : null,
         signal,

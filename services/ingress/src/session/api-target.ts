@@ -8,7 +8,7 @@ import { CodedError, codedError, isCodedError } from "iterate/lib";
 /** Names that the runtime, not a client, asks every object for. */
 const runtimeNames = new Set(["then", "catch", "finally", "toJSON", "constructor"]);
 
-const unknownNames = new Proxy(Object.create(RpcTarget.prototype) as RpcTarget, {
+const unknownNames = new Proxy(Object.create(RpcTarget.prototype as object) as RpcTarget, {
   get(target, name, receiver): unknown {
     if (typeof name === "symbol" || runtimeNames.has(name) || name in target) return Reflect.get(target, name, receiver);
     return () => {

@@ -88,7 +88,7 @@ export class Attempts {
     const { row, page, lease } = attempt;
     const attributes = {
       owner: row.owner,
-      contextPath: row.path,
+      context: row.path,
       subscription: row.name,
       events: page.events.length,
       partition: lease.partition,
@@ -263,7 +263,7 @@ export class Attempts {
     const running = this.#background.get(row.id) ?? new Set<Promise<void>>();
     this.#background.set(row.id, running);
     const settled = run
-      .settled(this.#parts.report.child({ owner: row.owner, contextPath: row.path, subscription: row.name }))
+      .settled(this.#parts.report.child({ owner: row.owner, context: row.path, subscription: row.name }))
       .finally(() => {
         running.delete(settled);
         if (running.size === 0) this.#background.delete(row.id);

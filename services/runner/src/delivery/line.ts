@@ -87,7 +87,7 @@ export class SubscriptionLine {
     this.#lease = lease;
     this.#context = { owner, path };
     this.#headOf = headOf;
-    this.#report = parts.report.child({ owner, contextPath: path, subscription: name });
+    this.#report = parts.report.child({ owner, context: path, subscription: name });
     this.#pace = new Pace(parts.rules.pace.perSecond, parts.rules.pace.burst, parts.monotonicMs());
     this.#subscription = subscription;
     this.#row = row;

@@ -51,7 +51,7 @@ export class ProjectPages {
     let token: Promise<string> | undefined;
     const traceparent = currentTraceparent();
     const scope: ExecutionScope = { claims, traceparent, signal, execution: () => (token ??= this.#parts.requests.mint(claims)) };
-    const record = recordCodeLog(this.#parts.report, { owner, contextPath: "/", subscription: "fetch", traceparent });
+    const record = recordCodeLog(this.#parts.report, { owner, context: "/", subscription: "fetch", traceparent });
     const host = new ItxHost(this.#parts.itx, { scope, delivery: null, record });
     const release = await this.#parts.turns.take(owner, signal);
     try {
@@ -89,7 +89,7 @@ export class ProjectPages {
     const reason = error instanceof Error ? error.message : String(error);
     this.#parts.report.warn("a project's page failed", {
       owner,
-      contextPath: "/",
+      context: "/",
       subscription: "fetch",
       pathname,
       code: errorCode(error),

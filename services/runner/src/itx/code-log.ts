@@ -4,7 +4,7 @@ import type { IsolateHost } from "../isolate/client.js";
 
 export interface CodeLogFields {
   readonly owner: string;
-  readonly contextPath: string;
+  readonly context: string;
   readonly subscription: string;
   readonly traceparent: string;
 }

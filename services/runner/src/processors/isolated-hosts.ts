@@ -41,7 +41,7 @@ export class IsolatedHosts implements PublishedClasses {
     const { owner, path, name, events, range, atHead, quarantine, deadlineMs } = batch;
     const record = recordCodeLog(this.#parts.report, {
       owner,
-      contextPath: path,
+      context: path,
       subscription: name,
       traceparent: scope.traceparent,
     });

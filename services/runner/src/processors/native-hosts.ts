@@ -61,7 +61,7 @@ export class NativeHosts implements NativeProcessors {
         write: async () => undefined,
       },
       report: ({ kind, slug, offset, type, error }) =>
-        this.#report.warn("processor problem", { owner, contextPath: path, subscription: name, kind, slug, offset, type, error }),
+        this.#report.warn("processor problem", { owner, context: path, subscription: name, kind, slug, offset, type, error }),
     });
     return engine.processBatch(batch);
   }
