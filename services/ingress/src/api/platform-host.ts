@@ -24,6 +24,7 @@ export interface PlatformHostParts {
   readonly bundlerHttpUrl: string;
 }
 
+const deliveryBodyWithinMs = 30_000;
 /** git may be silent while a server packs a large repository. */
 const gitIdleTimeoutMs = 120_000;
 
@@ -67,8 +68,7 @@ async function receiveWebhook(
   const header = (name: string): string | undefined => singleHeader(request, name);
   try {
     if (request.method !== "POST") throw codedError("INVALID_INPUT", `a delivery is a POST, not ${request.method}`);
-    const body = await readBody(request, maxBodyBytes);
-    const received = await receiveDelivery(endpointId, header, body, parts.receive);
+    const received = await receiveDelivery(endpointId, header, () => deliveryBody(request), parts.receive);
     parts.onDelivery(received, header);
     response
       .writeHead(200, { "content-type": "application/json" })
@@ -76,6 +76,16 @@ async function receiveWebhook(
   } catch (error) {
     parts.onDelivery({ error }, header);
     throw error;
+  }
+}
+
+/** The raw body. A sender that takes longer than the bound is cut: GitHub itself gives up after 10 s. */
+async function deliveryBody(request: IncomingMessage): Promise<Buffer> {
+  const timer = setTimeout(() => request.destroy(), deliveryBodyWithinMs);
+  try {
+    return await readBody(request, maxBodyBytes);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

@@ -130,6 +130,29 @@ describe("what other services ask the runner", () => {
     30_000,
   );
 
+  it("tells code of its own project alone, by whichever method", async () => {
+    const trust = await platform.keys.trustOf("runner");
+    const tokenOf = (owner: string) =>
+      trust.mintExecution({
+        owner,
+        context: "/",
+        code: "config@1",
+        partition: 0,
+        epoch: 1,
+        cause: { chain: "a chain", depth: 0 },
+        scope: [],
+        exp: Math.floor(Date.now() / 1_000) + 60,
+      });
+    const context = { owner: project.owner, path: "/a" };
+    const ask = (execution: string) => [
+      client.getSnapshot({ context, name: "counter" }, { execution }),
+      client.waitUntilProcessed({ context, name: "counter", offset: 0n, timeoutMs: 1_000 }, { execution }),
+      client.listDeliveries({ owner: project.owner, path: "", pageToken: "", pageSize: 1 }, { execution }),
+    ];
+    await Promise.all(ask(await tokenOf(project.owner)));
+    for (const asked of ask(await tokenOf(platform.project().owner))) await expect(asked).rejects.toMatchObject({ code: "FORBIDDEN" });
+  }, 30_000);
+
   it("takes 200 rows, and refuses a service that has no business here", async () => {
     await client.listDeliveries({ owner: project.owner, path: "", pageToken: "", pageSize: 200 });
     const stranger = await clientOf("bundler");

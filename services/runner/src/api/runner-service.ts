@@ -1,6 +1,7 @@
 /** The edge of RunnerService: decodes, asks, encodes. */
 import { DeliveryStatus, type Delivery, type RunnerServiceService } from "@iterate-platform/proto/iterate/runner/v1/runner";
 import type { ContextAddress } from "@iterate-platform/proto/iterate/type/v1/context";
+import type { Caller } from "@iterate-platform/service/caller";
 import type { Handlers, MethodRules } from "@iterate-platform/service/grpc-server";
 import type { Queryable } from "@iterate-platform/service/postgres";
 import { assertContextPath, codedError } from "iterate/lib";
@@ -32,8 +33,8 @@ const statuses: Readonly<Record<RowStatus, DeliveryStatus>> = {
 
 export function runnerServiceHandlers(db: Queryable, snapshots: Snapshots): Handlers<Definition> {
   return {
-    async getSnapshot({ context, name }) {
-      const row = await snapshots.row(contextOf(context), name);
+    async getSnapshot({ context, name }, { caller }) {
+      const row = await snapshots.row(contextOf(context, caller), name);
       return {
         offset: BigInt(row.cursor),
         state: row.state === null ? undefined : Buffer.from(row.state),
@@ -41,11 +42,11 @@ export function runnerServiceHandlers(db: Queryable, snapshots: Snapshots): Hand
       };
     },
 
-    async waitUntilProcessed({ context, name, offset, timeoutMs }, { signal }) {
+    async waitUntilProcessed({ context, name, offset, timeoutMs }, { caller, signal }) {
       if (timeoutMs < 0 || timeoutMs > maxWaitMs)
         throw codedError("INVALID_INPUT", `timeout_ms is ${timeoutMs}, not from 0 to ${maxWaitMs}`, { field: "timeout_ms" });
       const reached = await snapshots.waitUntilProcessed(
-        contextOf(context),
+        contextOf(context, caller),
         name,
         offsetOf(offset),
         timeoutMs === 0 ? undefined : timeoutMs,
@@ -54,8 +55,9 @@ export function runnerServiceHandlers(db: Queryable, snapshots: Snapshots): Hand
       return { offset: BigInt(reached) };
     },
 
-    async listDeliveries({ owner, path, pageToken, pageSize }) {
+    async listDeliveries({ owner, path, pageToken, pageSize }, { caller }) {
       if (owner === "") throw codedError("INVALID_INPUT", "owner is empty", { field: "owner" });
+      assertOwn(owner, caller);
       if (pageSize < 0 || pageSize > maxPage)
         throw codedError("INVALID_INPUT", `page_size is ${pageSize}, not from 0 to ${maxPage}`, { field: "page_size" });
       const size = pageSize === 0 ? defaultPage : pageSize;
@@ -85,9 +87,16 @@ function delivery(owner: string, row: ListedColumns): Delivery {
   };
 }
 
-function contextOf(address: ContextAddress | undefined): ContextKey {
+/** Code is told of its own project alone, whichever service asks for it. */
+function assertOwn(owner: string, { execution }: Caller): void {
+  if (execution !== undefined && execution.owner !== owner)
+    throw codedError("FORBIDDEN", `code of ${execution.owner} may not see the processors of ${owner}`, { owner });
+}
+
+function contextOf(address: ContextAddress | undefined, caller: Caller): ContextKey {
   if (address === undefined || address.owner === "")
     throw codedError("INVALID_INPUT", "context names no owner", { field: "context" });
+  assertOwn(address.owner, caller);
   assertContextPath(address.path);
   return { owner: address.owner, path: address.path };
 }

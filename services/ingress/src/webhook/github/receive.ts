@@ -1,6 +1,7 @@
 /**
- * One GitHub delivery, from raw bytes to a committed event. The order is fixed: the endpoint, the headers, the signature over the raw
- * bytes, then the append; nothing is answered with success before the event is committed.
+ * One GitHub delivery, from raw bytes to a committed event. The order is fixed: the endpoint, the headers, the body, the signature over
+ * its raw bytes, then the append. So a stranger who knows no endpoint makes nothing be held in memory, and nothing is answered with
+ * success before the event is committed.
  */
 import { codedError, isCodedError } from "iterate/lib";
 import type { WebhookEndpoint } from "../../project/contract.js";
@@ -33,7 +34,7 @@ export interface Received {
 export async function receiveDelivery(
   endpointId: string,
   header: SingleHeader,
-  body: Uint8Array,
+  readBody: () => Promise<Uint8Array>,
   ports: ReceivePorts,
 ): Promise<Received> {
   const endpoint = await ports.findEndpoint(endpointId);
@@ -41,6 +42,7 @@ export async function receiveDelivery(
     throw codedError("NOT_FOUND", "there is no GitHub webhook endpoint at this address; list the project's endpoints");
   }
   const delivery = deliveryHeaders(header);
+  const body = await readBody();
   if (body.length > maxBodyBytes) {
     throw codedError("EVENT_TOO_LARGE", `the body is ${body.length} bytes, more than ${maxBodyBytes}`, { maxBodyBytes });
   }
