@@ -121,6 +121,23 @@ describe("publication", () => {
     expect(await project.events("/", itx.rewriteRuleConfigured.type)).toHaveLength(before);
   }, 120_000);
 
+  it("settles a commit of which an attempt that was cut short has spoken in other words", async () => {
+    const settledCommits = () => project.events("/repos/config", repo.publicationSettled.type);
+    await eventually(async () => (await settledCommits()).length === 3, slow);
+    const generation = (await project.events("/repos/config")).at(-1)!.offset + 1;
+    await project.append("/", {
+      type: projectEvents.workerUpdateFailed.type,
+      payload: { commitOid: oid, generation, error: { code: "OFFSET_CONFLICT", message: "main moved on" } },
+      idempotencyKey: `project/worker-update-failed:${generation}`,
+    });
+    await services.commit(project.owner, { "worker.ts": "import missing from './gone.js'; export default missing;" });
+    const [, , , last] = await eventually(async () => {
+      const found = await settledCommits();
+      return found.length === 4 ? found : null;
+    }, slow);
+    expect(last).toMatchObject({ payload: { requestOffset: generation, status: "failed" } });
+  }, 120_000);
+
   it("removes the rows of processors that are gone, and leaves the others alone", async () => {
     const configured = async (path: string) => (await project.events(path, itx.subscriptionConfigured.type)).length;
     const beforeA = await configured("/a");

@@ -11,6 +11,7 @@ import type { NativeEnvironment } from "../native-hosts.js";
 import type { BuildClient, PublishedCode } from "../published-code.js";
 import type { Candidate, RowName } from "./contract.js";
 import type { Outcome, Publisher } from "./processor.js";
+import { appendOnce } from "./append-once.js";
 import { SubscriptionRows } from "./subscription-rows.js";
 import type { ContextLog } from "../../log/contract.js";
 
@@ -120,7 +121,7 @@ export class BundlePublisher implements Publisher {
       digest: bundle.digest,
       modules: Object.fromEntries(modules.map(({ file, identity, classes }) => [file, { identity, classes }])),
     };
-    await writer.append("/", [
+    await appendOnce(writer, "/", [
       {
         type: itx.rewriteRuleConfigured.type,
         payload: { match: "itx.config", target: ["itx", "builtins", "workers", ["get", spec]] },
@@ -136,7 +137,7 @@ export class BundlePublisher implements Publisher {
       generation: offset,
       error: { code: error.code, message: error.message.slice(0, maxErrorMessage) },
     };
-    await this.#environment.writer.append("/", [
+    await appendOnce(this.#environment.writer, "/", [
       { type: project.workerUpdateFailed.type, payload, idempotencyKey: `project/worker-update-failed:${offset}` },
     ]);
     return { status };

@@ -7,6 +7,7 @@ import { parseTarget } from "../../delivery/target.js";
 import type { BundleDescription } from "../../isolate/client.js";
 import type { ContextLog } from "../../log/contract.js";
 import type { NativeEnvironment } from "../native-hosts.js";
+import { appendOnce } from "./append-once.js";
 import type { Candidate, RowName } from "./contract.js";
 
 /** A row filters by at most so many types; a processor that takes more is given every event. */
@@ -68,7 +69,7 @@ export class SubscriptionRows {
         ? { name, target: null, ifConfiguredAtOffset: change.configuredAt }
         : // A processor's state is the fold of the whole log, so it starts at the beginning.
           { name, target: change.target, afterOffset: 0, ...(change.consumes.length === 0 ? {} : { consumes: change.consumes }) };
-    await this.#environment.writer.append(context, [
+    await appendOnce(this.#environment.writer, context, [
       { type: itx.subscriptionConfigured.type, payload, idempotencyKey: `project/subscription:${offset}:${name}` },
     ]);
   }
