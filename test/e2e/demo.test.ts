@@ -15,5 +15,7 @@ test("the demo does the main job on every example delivery and ends well", { tim
     timeout: 230_000,
   });
   expect(stdout).toContain("329 signed deliveries of 58 events");
+  expect(stdout).toMatch(/publish ctx\.\d+ {2}context producer/);
+  expect(stdout).toContain("deliver  runner consumer");
   expect(stdout).toContain("every step held");
 });

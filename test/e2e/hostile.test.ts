@@ -75,6 +75,16 @@ test(
       "throws",
     ]);
 
+    const logged = await eventually(
+      async () => {
+        const { records } = await project.logs.read({ path: "/tasks", limit: 1000 });
+        const text = records.map(({ body, attributes }) => `${body} ${JSON.stringify(attributes)}`).join("\n");
+        return text.includes("the task has no owner") && text.includes("the network answered 403") ? text : null;
+      },
+      { timeoutMs: 30_000, intervalMs: 500 },
+    );
+    for (const reason of ["ISOLATE_CPU", "ISOLATE_MEMORY"]) expect(logged).toContain(reason);
+
     const peaceful = await (await connection.session.projects.get("peaceful")).cd("/integrations/github/main");
     const received = (await readAll(peaceful)).filter((event) => event.type === "events.iterate.com/github/webhook-received");
     const counted = await countedThrough(neighbour.info.url, received.at(-1)?.offset ?? 0, 60_000);

@@ -9,13 +9,14 @@ import type { Stack } from "../stack.js";
 import { repositoryRoot } from "../state.js";
 import { exampleDeliveries, post, postAll, type Answer } from "./deliveries.js";
 import { pushFolder } from "./git-push.js";
+import { printed, walkOf } from "./walk.js";
 
 export type Say = (line: string) => void;
 
 export interface Demonstrated {
   readonly project: string;
   readonly pageUrl: string;
-  /** Traceparent-less walk: where one delivery landed. */
+  /** Where the deliveries landed. */
   readonly contextPath: string;
   readonly events: number;
 }
@@ -79,6 +80,14 @@ export async function demonstrate(stack: Stack, say: Say): Promise<Demonstrated>
   const html = await page.text();
   if (page.status !== 200 || !html.includes("Triage")) fail(`the page ${info.url} answered ${page.status}`);
   say(`the project's own page answers at ${info.url}`);
+
+  const handled =
+    labelled[0]?.source.processor?.whileProcessing?.offset ?? fail("the emitted event does not say what it was emitted for");
+  const walk = await walkOf(project, contextPath, handled);
+  say(`the walk of the delivery at offset ${handled}, as \`iterate trace\` prints it:`);
+  for (const { traceId } of [walk.webhook, walk.delivery]) {
+    for (const line of (await printed(traceId, info.slug, baseUrl, stack.adminToken)).trimEnd().split("\n")) say(`  ${line}`);
+  }
   return { project: info.slug, pageUrl: info.url, contextPath, events: received.length };
 }
 

@@ -16,6 +16,7 @@ import type { Status } from "@iterate-platform/proto/google/rpc/status";
 import type { Caller } from "@iterate-platform/service/caller";
 import type { RawCall } from "@iterate-platform/service/grpc-server";
 import { toStatus } from "@iterate-platform/service/status";
+import { withRemoteParent, withSpan } from "@iterate-platform/service/tracing";
 import { codedError, isCodedError } from "iterate/lib";
 import { writerOf } from "../caller/writer.js";
 import type { AppendReceipt } from "../log/contract.js";
@@ -120,7 +121,14 @@ class AppendStreamCall {
     const { append, traceparent } = slot.item;
     if (append === undefined) throw codedError("INVALID_INPUT", "an item of the stream holds no append", { field: "items.append" });
     const command = commandOf(append, writerOf(caller, this.#parts.newChain), traceparent === "" ? this.#traceparent : traceparent);
-    this.#parts.appender.append(command).then(
+    // The stream's own span is nobody's work: an append that says whose it is gets a span there.
+    const { appender } = this.#parts;
+    const attributes = { owner: command.address.owner, context: command.address.path };
+    const appending =
+      traceparent === ""
+        ? appender.append(command)
+        : withRemoteParent(traceparent, () => withSpan("append", { kind: "server", attributes }, () => appender.append(command)));
+    appending.then(
       (receipts: readonly AppendReceipt[]) => this.#settle(slot, { outcome: { $case: "response", value: responseOf(receipts) } }),
       (error: unknown) => this.#settle(slot, { outcome: { $case: "error", value: this.#statusOf(error) } }),
     );

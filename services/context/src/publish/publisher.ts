@@ -11,6 +11,7 @@ import type { Log } from "@iterate-platform/service/log";
 import type { CommittedBatch } from "../log/contract.js";
 import { PendingBucket } from "./pending-bucket.js";
 import { ackOf } from "./publish-ack.js";
+import { TracedAppends } from "./publish-trace.js";
 
 const maxWaitingBytes = 67_108_864;
 const ackTimeoutMs = 2_000;
@@ -40,6 +41,7 @@ export interface PublishCounts {
 interface Bucket {
   readonly subject: string;
   readonly pending: PendingBucket;
+  readonly traced: TracedAppends;
   /** Number of the message in flight. */
   inFlight: number | undefined;
   timer: NodeJS.Timeout | undefined;
@@ -61,6 +63,7 @@ export class Publisher {
     this.#buckets = Array.from({ length: bucketCount }, (_, at) => ({
       subject: `ctx.${at}`,
       pending: new PendingBucket(),
+      traced: new TracedAppends(),
       inFlight: undefined,
       timer: undefined,
     }));
@@ -81,7 +84,8 @@ export class Publisher {
       const bucket = this.#buckets[bucketOf(commit.head.partition)]!;
       const before = bucket.pending.bytes;
       this.counts.commits += 1;
-      if (!bucket.pending.add(commit, batch.atUs, maxWaitingBytes - this.#waitingBytes)) this.counts.dropped += 1;
+      if (bucket.pending.add(commit, batch.atUs, maxWaitingBytes - this.#waitingBytes)) bucket.traced.note(commit);
+      else this.counts.dropped += 1;
       this.#waitingBytes += bucket.pending.bytes - before;
       this.#schedule(bucket);
     }
@@ -126,6 +130,7 @@ export class Publisher {
     this.counts.sent += 1;
     try {
       broker.publish(bucket.subject, next.body, { reply: `${inbox}.${bucket.subject.slice("ctx.".length)}.${messageNo}` });
+      bucket.traced.published(bucket.subject);
     } catch (error) {
       log.error("a message of commits could not be published", { subject: bucket.subject, bytes: next.body.length, error });
       this.#settle(bucket);
