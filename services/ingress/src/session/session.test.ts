@@ -210,6 +210,18 @@ test("a fault without a code reaches the client as INTERNAL with what to quote, 
   expect(reported).toHaveLength(1);
 });
 
+test.for(["garbage", "[]", '["pull",99]', '["push",["pipeline",99,["x"],[]]]', '["release",0,5]'])(
+  "a stranger who sends %s is told so, and is no fault of the platform",
+  async (message) => {
+    const { socket } = connect(await serve());
+    const answers: string[] = [];
+    socket.on("message", (data) => answers.push(String(data)));
+    socket.once("open", () => socket.send(message));
+    await eventually(() => answers.some((answer) => answer.includes("INVALID_INPUT")), { timeoutMs: 5_000 });
+    expect(reported).toEqual([]);
+  },
+);
+
 test("a page of another origin is refused; a program and the own origin are not", async () => {
   const url = await serve();
   const refused = connect(url, { origin: "http://evil.example" });

@@ -6,6 +6,7 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { newWebSocketRpcSession } from "capnweb";
 import { WebSocketServer, type WebSocket } from "ws";
+import { codedError, isCodedError } from "iterate/lib";
 import type { AdminToken } from "../identity/admin-token.js";
 import { errorForClient } from "./api-target.js";
 import { UnauthenticatedApi } from "./session.js";
@@ -91,10 +92,18 @@ export class SessionSockets {
     client.on("error", () => client.terminate());
     client.on("pong", () => this.#alive.add(client));
     this.#alive.add(client);
-    const api = new UnauthenticatedApi(this.#options.parts, this.#options.adminToken, gone.signal, () => clearTimeout(impatience));
+    let isStranger = true;
+    const api = new UnauthenticatedApi(this.#options.parts, this.#options.adminToken, gone.signal, () => {
+      isStranger = false;
+      clearTimeout(impatience);
+    });
     newWebSocketRpcSession(client as unknown as globalThis.WebSocket, api, {
-      // Once the peer is gone, what is left to say is that it is gone.
-      onSendError: (error) => (gone.signal.aborted ? undefined : errorForClient(error, this.#options.report)),
+      onSendError: (error) => {
+        // Once the peer is gone, what is left to say is that it is gone.
+        if (gone.signal.aborted) return undefined;
+        // Before authentication all that fails without a code is the peer's own protocol: no stranger fills the log with faults.
+        return errorForClient(isStranger && !isCodedError(error) ? notTheProtocol() : error, this.#options.report);
+      },
       limits: { maxMessageSize: maxMessageBytes },
     });
   }
@@ -105,4 +114,8 @@ export class SessionSockets {
       else client.ping();
     }
   }
+}
+
+function notTheProtocol(): Error {
+  return codedError("INVALID_INPUT", "what was sent is not the protocol of /api; connect with the package iterate, iterate/node");
 }
