@@ -133,7 +133,8 @@ function streamCall(host: MethodHost, call: ServerCall, writable: Writable, work
     // grpc-js sends the status of an error after what is queued.
     else writable.emit("error", toFailure(failure));
   };
-  const fail = (thrown: unknown): void => end(open.over ?? host.answerFor(thrown));
+  // The stream's own error comes back to whoever works on it: it has been answered.
+  const fail = (thrown: unknown): void => void (isEnded || end(open.over ?? host.answerFor(thrown)));
   open.whenOver(() => end(open.over));
   const run = async (caller: Caller): Promise<void> => {
     admit(host, open, caller);

@@ -225,7 +225,7 @@ test("a server that is killed and comes back is used again by the same pool", as
 test("ending cuts what does not finish in time, and a closed pool is UNAVAILABLE", async () => {
   const made = pool();
   const running = codeOf(made.query("select pg_sleep(20)"));
-  await eventually(() => made.counts.open === 1);
+  await eventually(() => made.counts.open === 1, { timeoutMs: 20_000 });
   const start = performance.now();
   await made.end(100);
   expect(performance.now() - start).toBeLessThan(3_000);
