@@ -215,7 +215,7 @@ test.for(["garbage", "[]", '["pull",99]', '["push",["pipeline",99,["x"],[]]]', '
   async (message) => {
     const { socket } = connect(await serve());
     const answers: string[] = [];
-    socket.on("message", (data) => answers.push(String(data)));
+    socket.on("message", (data: Buffer) => answers.push(data.toString()));
     socket.once("open", () => socket.send(message));
     await eventually(() => answers.some((answer) => answer.includes("INVALID_INPUT")), { timeoutMs: 5_000 });
     expect(reported).toEqual([]);
