@@ -503,7 +503,31 @@ describe("a repeated append", () => {
     const first = await send();
     expect(first.flatMap(offsets)).toEqual(ids.map((_, index) => index + 3));
     const sent = await statements(async () => expect(await send()).toEqual(first));
-    expect(sent).toEqual({ committed_appends: 1 });
+    expect(sent).toEqual({ committed_appends: 1, stored_bodies: 1 });
+  });
+
+  it.each([
+    ["another payload", [{ payload: 1 }, { payload: 3 }]],
+    ["one event more", [{ payload: 1 }, { payload: 2 }, { payload: 3 }]],
+    ["one event less", [{ payload: 1 }]],
+    ["another type", [{ payload: 1 }, { type: "other", payload: 2 }]],
+    ["a key", [{ payload: 1 }, { payload: 2, idempotencyKey: "k" }]],
+  ])("with %s under the id is a conflict, stored or under way, and commits nothing", async (_what, other) => {
+    const sent = [{ payload: 1 }, { payload: 2 }];
+    for (const madeAt of [Date.now() - 3_600_000, Date.now()]) {
+      const fields = { appendId: appendId(madeAt) };
+      const [first, second] = await Promise.allSettled([engine.append(path, sent, fields), engine.append(path, other, fields)]);
+      expect(first.status).toBe("fulfilled");
+      expect(second).toMatchObject({ status: "rejected", reason: { code: "IDEMPOTENCY_CONFLICT" } });
+      const head = (await logOffsets()).length;
+      await expect(engine.append(path, other, fields)).rejects.toMatchObject({ code: "IDEMPOTENCY_CONFLICT" });
+      expect(await engine.append(path, sent, fields)).toEqual(first.status === "fulfilled" ? first.value : []);
+      await engine.append(path, [{ payload: "after" }]);
+      expect(await engine.append(path, sent, fields), "also when the log went on").toEqual(
+        first.status === "fulfilled" ? first.value : [],
+      );
+      expect(await logOffsets()).toHaveLength(head + 1);
+    }
   });
 
   it("under way is answered together with the first", async () => {

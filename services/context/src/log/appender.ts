@@ -48,14 +48,18 @@ export class LogAppender implements Appender {
 
   append(command: AppendCommand): Promise<readonly AppendReceipt[]> {
     try {
-      return this.#start(command);
+      return this.#start(command, "when-old");
     } catch (refusal) {
       const error: Error = refusal instanceof Error ? refusal : codedError("INTERNAL", "the append could not be taken");
       return Promise.reject(error);
     }
   }
 
-  #start(command: AppendCommand): Promise<readonly AppendReceipt[]> {
+  #repeat(command: AppendCommand): Promise<readonly AppendReceipt[]> {
+    return this.#start(command, "always");
+  }
+
+  #start(command: AppendCommand, lookUp: "when-old" | "always"): Promise<readonly AppendReceipt[]> {
     const { appendId: given, address, writer, traceparent } = command;
     const name = nameOf(address);
     const events = storableEvents(command, name, this.#options.json);
@@ -66,8 +70,13 @@ export class LogAppender implements Appender {
     const appendId = checkedAppendId(given);
     const key = appendId + name;
     const underWay = shard.writer.underWay(key);
-    if (underWay !== undefined) return underWay;
-    const isFresh = Math.abs(this.#options.nowMs() - madeAtMs(appendId)) <= freshMs;
+    // Once the first has ended the log tells whether this is the same append.
+    if (underWay !== undefined)
+      return underWay.then(
+        () => this.#repeat(command),
+        () => this.#repeat(command),
+      );
+    const isFresh = lookUp === "when-old" && Math.abs(this.#options.nowMs() - madeAtMs(appendId)) <= freshMs;
     return shard.writer.write({
       address,
       name,

@@ -3,7 +3,7 @@ import type { ContextBatch } from "./append-queue.js";
 import type { SqlSession } from "./contract.js";
 import type { HeadCache } from "./head-cache.js";
 import { committedAppends, type AppendRow } from "./head.sql.js";
-import { keysOf, lookUpKeys, storedReceipts } from "./look-up.js";
+import { storedReceipts } from "./look-up.js";
 import { int8Array, uuidArray } from "./pg-array.js";
 
 /** What all lanes of a shard know of it. */
@@ -57,12 +57,16 @@ export async function answerCommitted(batches: readonly ContextBatch[], session:
       { offset: Number(offset), createdAtUs: Number(createdAtUs) },
     ]),
   );
-  for (const { batch, append, contextId } of asked) {
+  const known = asked.flatMap(({ batch, append, contextId }) => {
     const first = found.get(`${contextId} ${append.appendId}`);
-    if (first === undefined) continue;
-    const keys = await lookUpKeys(session, contextId, keysOf([append]));
+    return first === undefined ? [] : [{ batch, append, contextId, appendId: append.appendId, first }];
+  });
+  const outcomes = await storedReceipts(session, known);
+  known.forEach(({ batch, append }, index) => {
+    const outcome = outcomes[index]!;
     batch.appends.splice(batch.appends.indexOf(append), 1);
-    append.resolve(storedReceipts(append, first, keys));
-  }
+    if (outcome instanceof Error) append.reject(outcome);
+    else append.resolve(outcome);
+  });
   return found.size;
 }

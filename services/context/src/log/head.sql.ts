@@ -103,6 +103,29 @@ cross join lateral (
 ) e`,
 };
 
+/** `[ordinal, offset, append_id, type, payload, metadata, idempotency_key]`: of each context $1 at most $3 events from offset $2 on. */
+export type StoredBodyRow = readonly [
+  ordinal: string,
+  offset: string,
+  appendId: string | null,
+  type: string,
+  payload: string | null,
+  metadata: string | null,
+  idempotencyKey: string | null,
+];
+
+export const storedBodies: Statement = {
+  name: "stored_bodies",
+  text: `select a.ordinal, e."offset", e.append_id, t.name, e.payload, e.metadata, e.idempotency_key
+from unnest($1::bigint[], $2::bigint[], $3::bigint[]) with ordinality a(context_id, first, most, ordinal)
+cross join lateral (
+  select "offset", append_id, type, payload, metadata, idempotency_key from event
+  where context_id = a.context_id and "offset" >= a.first order by "offset" limit a.most
+) e
+join event_type t on t.type = e.type
+order by a.ordinal, e."offset"`,
+};
+
 /**
  * `[owner, path, context_id, created_at_us]` of the contexts ($1, $2) that got a row now, each in its partition $3. One that another
  * process makes at the same time is not answered: load it. Counter rows are taken in the order of partitions, so births wait for

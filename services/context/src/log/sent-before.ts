@@ -6,7 +6,7 @@ import { appendIdBytes } from "./append-id.js";
 import type { AppendReceipt, ContextAddress, SqlSession } from "./contract.js";
 import type { HeadCache } from "./head-cache.js";
 import { committedAppends, type AppendRow } from "./head.sql.js";
-import { keysOf, lookUpKeys, storedReceipts, type Keyed } from "./look-up.js";
+import { storedReceipts, type Keyed } from "./look-up.js";
 import { int8Array, uuidArray } from "./pg-array.js";
 
 /** Appends of one question. */
@@ -69,10 +69,17 @@ export class SentBefore {
         { offset: Number(offset), createdAtUs: Number(createdAtUs) },
       ]),
     );
-    for (const { one, contextId } of born) {
+    const known = born.flatMap(({ one, contextId }) => {
       const first = found.get(`${contextId} ${one.appendId}`);
-      if (first !== undefined)
-        one.answer(storedReceipts(one.append, first, await lookUpKeys(this.#session, contextId, keysOf([one.append]))));
+      return first === undefined ? [] : [{ one, contextId, appendId: one.appendId, append: one.append, first }];
+    });
+    if (known.length > 0) {
+      const outcomes = await storedReceipts(this.#session, known);
+      known.forEach(({ one }, index) => {
+        const outcome = outcomes[index]!;
+        if (outcome instanceof Error) one.fail(outcome);
+        else one.answer(outcome);
+      });
     }
     // Those answered above take no second answer.
     for (const { answer } of asked) answer(null);
