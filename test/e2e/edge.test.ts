@@ -135,6 +135,11 @@ describe("webhooks", () => {
 });
 
 describe("project pages", () => {
+  // The suite above restarted context: the runner finds it again within its backoff, and answers 503 until then.
+  beforeAll(async () => {
+    await eventually(async () => (await fetch(counter.info.url)).status === 200, { timeoutMs: 20_000, intervalMs: 100 });
+  });
+
   test("code sees the request as the client made it, and no credential of the platform", async () => {
     const response = await fetch(`${counter.info.url}request?a=1`, {
       method: "POST",

@@ -233,6 +233,15 @@ test("ending cuts what does not finish in time, and a closed pool is UNAVAILABLE
   expect(await codeOf(made.query("select 1"))).toBe("UNAVAILABLE");
 });
 
+test("ending cuts a connection that was still being opened when its grace passed", async () => {
+  const made = pool();
+  const running = codeOf(made.query("select pg_sleep(20)"));
+  const start = performance.now();
+  await made.end(0);
+  expect(performance.now() - start).toBeLessThan(3_000);
+  expect(await running).toBe("UNAVAILABLE");
+});
+
 test.each([
   ["40001", true],
   ["40P01", true],

@@ -82,6 +82,8 @@ export function createPool(options: PoolOptions): Pool {
 export class Pool implements Queryable {
   readonly #pool: pg.Pool;
   readonly #open = new Set<pg.PoolClient>();
+  /** The grace of `end` has passed. */
+  #isOver = false;
   readonly #keepsNames: boolean;
   readonly #maxWaiting: number;
   readonly #queryTimeoutMs: number;
@@ -107,7 +109,11 @@ export class Pool implements Queryable {
     });
     // A connection that dies while idle leaves the pool; the next caller gets another one.
     this.#pool.on("error", () => undefined);
-    this.#pool.on("connect", (client) => this.#open.add(client));
+    this.#pool.on("connect", (client) => {
+      this.#open.add(client);
+      // It was still being opened when the others were cut.
+      if (this.#isOver) cut(client);
+    });
     this.#pool.on("remove", (client) => this.#open.delete(client));
   }
 
@@ -176,7 +182,10 @@ export class Pool implements Queryable {
   }
 
   async #end(graceMs: number): Promise<void> {
-    const timer = setTimeout(() => this.#open.forEach(cut), graceMs);
+    const timer = setTimeout(() => {
+      this.#isOver = true;
+      this.#open.forEach(cut);
+    }, graceMs);
     try {
       await this.#pool.end();
     } finally {
