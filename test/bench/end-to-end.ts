@@ -5,6 +5,7 @@
  * `node --conditions=iterate-source --import tsx test/bench/end-to-end.ts [--idle 300] [--events 50000]`
  */
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { credentials, Metadata } from "@grpc/grpc-js";
 import { HealthClient } from "@iterate-platform/proto/grpc/health/v1/health";
@@ -24,6 +25,7 @@ const tock = "events.example.com/bench/tock";
 const payload = { text: "x".repeat(188) };
 const atOnce = 8;
 const perAppend = 500;
+const idleGapMs = 75;
 
 const stack = await startStack({ state: "temporary", portBase: "auto" });
 try {
@@ -100,6 +102,8 @@ async function answered(context: unknown): Promise<number[]> {
   });
   const times: number[] = [];
   for (let round = 0; round < idleRounds + 20; round += 1) {
+    // A subscription at rest: one that is busy is paced to 20 transactions a second, and its batches grow instead.
+    await pause(idleGapMs);
     const from = performance.now();
     const arrival = new Promise<void>((resolve) => (arrived = () => resolve()));
     await echo.append({ type: tick, payload });
