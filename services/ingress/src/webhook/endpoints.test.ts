@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { useTestDatabase } from "@iterate-platform/testing";
 import pg from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { maxSecretBytes, minSecretBytes, WebhookEndpoints } from "./endpoints.js";
 
 const database = useTestDatabase();
@@ -55,4 +55,16 @@ test("a secret of the caller's is kept and not answered; its length is bounded",
 
 test.for(["", "../x", "0".repeat(32), "F".repeat(32)])("the id %j finds nothing", async (id) => {
   expect(await endpoints.find(id)).toBeNull();
+});
+
+test("a burst to one endpoint is one look-up, and an id that is not there is looked for again", async () => {
+  const { endpoint } = await endpoints.create("prj_b", "github", "burst", null);
+  const query = vi.spyOn(pool, "query");
+  const found = await Promise.all(Array.from({ length: 100 }, () => endpoints.find(endpoint.id)));
+  expect(new Set(found.map((one) => one?.id))).toEqual(new Set([endpoint.id]));
+  expect(query).toHaveBeenCalledTimes(1);
+  const absent = "f".repeat(32);
+  expect([await endpoints.find(absent), await endpoints.find(absent)]).toEqual([null, null]);
+  expect(query).toHaveBeenCalledTimes(3);
+  query.mockRestore();
 });

@@ -18,7 +18,12 @@ export interface CreatedEndpoint {
   readonly generatedSecret: string | null;
 }
 
+/** Endpoints kept in memory. */
+const maxKnown = 10_000;
+
 export class WebhookEndpoints {
+  readonly #known = new Map<string, Promise<WebhookEndpoint | null>>();
+
   constructor(
     private readonly pool: Queryable,
     private readonly setSecret: SetSecret,
@@ -54,8 +59,16 @@ export class WebhookEndpoints {
     return endpointsOfProject(this.pool, projectId);
   }
 
-  /** Null when no endpoint has this id. */
-  async find(id: string): Promise<WebhookEndpoint | null> {
-    return /^[0-9a-f]{32}$/.test(id) ? findEndpoint(this.pool, id) : null;
+  /** Null when no endpoint has this id. An endpoint never changes, so one that was found is not looked up again: bursts cost no query. */
+  find(id: string): Promise<WebhookEndpoint | null> {
+    if (!/^[0-9a-f]{32}$/.test(id)) return Promise.resolve(null);
+    const known = this.#known.get(id);
+    if (known !== undefined) return known;
+    const found = findEndpoint(this.pool, id);
+    if (this.#known.size >= maxKnown) this.#known.clear();
+    this.#known.set(id, found);
+    const forget = (): void => void this.#known.delete(id);
+    found.then((endpoint) => (endpoint === null ? forget() : undefined), forget);
+    return found;
   }
 }
