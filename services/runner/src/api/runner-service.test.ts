@@ -150,7 +150,8 @@ describe("what other services ask the runner", () => {
       client.listDeliveries({ owner: project.owner, path: "", pageToken: "", pageSize: 1 }, { execution }),
     ];
     await Promise.all(ask(await tokenOf(project.owner)));
-    for (const asked of ask(await tokenOf(platform.project().owner))) await expect(asked).rejects.toMatchObject({ code: "FORBIDDEN" });
+    for (const asked of ask(await tokenOf(platform.project().owner)))
+      await expect(asked).rejects.toMatchObject({ code: "FORBIDDEN" });
   }, 30_000);
 
   it("takes 200 rows, and refuses a service that has no business here", async () => {
