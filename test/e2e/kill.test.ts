@@ -34,7 +34,7 @@ function deliveries(prefix: string): Delivery[] {
   return all.slice(0, deliveryCount);
 }
 
-test.for<ServiceName>(["context", "runner", "runner-isolate", "bundler", "build-worker", "ingress"])(
+test.for<ServiceName>(["context", "runner", "runner-isolate", "bundler", "build-worker", "ingress", "telemetry"])(
   "kill -9 of %s loses nothing and repeats nothing",
   { timeout: boundMs },
   async (victim) => {
