@@ -181,7 +181,7 @@ class Scripted extends StreamProcessor<typeof contract> {
             read: (await itx.cd("/b").readEvents({ types: ["note"] })).events.length,
             waited: (await itx.waitForEvent({ type: "tick", afterOffset: event.offset - 1, timeoutMs: 1000 })).offset,
             snapshot: await codeOf(() => itx.facets.get("nobody").snapshot()),
-            unknown: await codeOf(() => (itx as any).kv.get("k")),
+            unknown: await codeOf(() => (itx as unknown as { kv: { get(key: string): Promise<unknown> } }).kv.get("k")),
             reserved: await codeOf(() => itx.append({ type: "x", idempotencyKey: "itx/run-settled:9" })),
             platform: await codeOf(() => itx.append({ type: "events.iterate.com/project/worker-updated", payload: {} })),
             builtins: await codeOf(() =>

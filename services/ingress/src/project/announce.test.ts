@@ -68,3 +68,9 @@ test.for([
 ] as const)("after attempt %i the next is put off by %i ms", ([attempts, ms]) => {
   expect(putOffMs(attempts)).toBe(ms);
 });
+
+test("publication hears of commits, and of what it settled itself: without that a second push is taken for one cut short", () => {
+  expect(publicationSubscription(owed).payload).toMatchObject({
+    consumes: ["events.iterate.com/repo/commit-completed", "events.iterate.com/repo/publication-settled"],
+  });
+});
