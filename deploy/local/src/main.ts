@@ -45,7 +45,7 @@ async function main(): Promise<number> {
 function announce(stack: Stack, tookMs: number): void {
   const services = stack.rows.map(({ name }) => name).join(", ") || "no service";
   say(`ready in ${(tookMs / 1000).toFixed(1)} s: ${services}`);
-  say(`  console and API  http://localhost:${stack.ports.of("public-http")}`);
+  say(`  API              http://localhost:${stack.ports.of("public-http")}`);
   say(`  public gRPC      localhost:${stack.ports.of("public-grpc")}`);
   say(`  project pages    ${stack.url("projects")}`);
   say(`  admin token      ${stack.state.adminTokenFile}`);

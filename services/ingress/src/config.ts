@@ -35,8 +35,7 @@ export const config = defineConfig({
     }),
   ),
   adminTokenFile: file("ITERATE_ADMIN_TOKEN_FILE", { description: "File with the operator's token, at least 32 bytes." }),
-  templatesDir: text("TEMPLATES_DIR", {
-    description: "Folder of the project templates.",
-    default: new URL("../../../docs/examples", import.meta.url).pathname,
-  }),
+  templatesDir: optional(
+    text("TEMPLATES_DIR", { description: "Folder of the project templates; without it, those that come with the service." }),
+  ),
 });

@@ -1,4 +1,5 @@
 /** Composes ingress: the platform's host, the pages of projects, public gRPC, and the loop behind new projects. */
+import { fileURLToPath } from "node:url";
 import { readFileSync } from "node:fs";
 import { setTimeout as timer } from "node:timers/promises";
 import { readDescriptorSet } from "@iterate-platform/proto/descriptor-set";
@@ -35,6 +36,8 @@ import { WebhookEndpoints } from "./webhook/endpoints.js";
 
 /** A git push may take this long to arrive. */
 const longestRequestMs = 600_000;
+/** The templates that come with the service. */
+const ownTemplates = fileURLToPath(new URL("../../../docs/examples", import.meta.url));
 
 await runService({
   name: "ingress",
@@ -75,7 +78,7 @@ await runService({
           });
         },
         commitTemplate: async (owner, template) => {
-          const files = await readTemplate(config.templatesDir, template);
+          const files = await readTemplate(config.templatesDir ?? ownTemplates, template);
           await repos.commitFiles({
             repo: { owner, path: configRepoPath },
             message: `Start from the template ${template}`,
