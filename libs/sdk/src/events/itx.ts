@@ -129,6 +129,36 @@ export const workFailed = eventType("itx/work-failed", z.object({ facet: z.strin
   writer: "platform",
 });
 
+/** Ages that may be asked for: nothing younger than a minute goes, and 100 years is for ever. */
+export const retentionAgeMs = { min: 60_000, max: 3_155_760_000_000 } as const;
+
+export const retentionConfigured = eventType(
+  "itx/retention-configured",
+  z.object({
+    /** What stays: events from an offset on, or younger than an age; null keeps everything that is there. */
+    keepFrom: z
+      .union([
+        z.strictObject({ offset: z.int().positive() }),
+        z.strictObject({ maxAgeMs: z.int().min(retentionAgeMs.min).max(retentionAgeMs.max) }),
+      ])
+      .nullable(),
+  }),
+  { description: "How much of its past the context keeps was set.", writer: "anyone", control: true },
+);
+
+export const logTruncated = eventType(
+  "itx/log-truncated",
+  z.object({
+    /** Events below it cannot be read any more. */
+    firstOffset: z.int().positive(),
+    /** The state of the context that this was decided from; a subscription or setting newer than that voids the decision. */
+    decidedAtOffset: offset,
+    /** Subscriptions that were halted for so long that events they had not been delivered went. */
+    undelivered: z.array(subscriptionName).max(1_000),
+  }),
+  { description: "The oldest events of the context were given up.", writer: "platform", control: true },
+);
+
 export const logRestored = eventType("itx/log-restored", z.object({ lostAfter: offset }), {
   description: "The log was restored from a backup; offsets above this one may have been lost.",
   writer: "platform",

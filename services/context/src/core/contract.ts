@@ -9,6 +9,7 @@ export interface CoreState {
   readonly subscriptions: Readonly<Record<string, SubscriptionRow>>;
   readonly config: ConfigState | null;
   readonly secret: SecretState | null;
+  readonly retention: RetentionState | null;
 }
 
 export type Concern = keyof CoreState;
@@ -42,6 +43,8 @@ export interface SubscriptionRow {
   readonly resumedAtOffset: number | null;
   /** Where that fact asked to continue; `null` when it named no place. */
   readonly resumedAfterOffset: number | null;
+  /** Events below it went while delivery was halted before them; `null` when none was missed. */
+  readonly missedBelow: number | null;
 }
 
 /** The build that `itx.config` stands for. */
@@ -67,6 +70,16 @@ export interface SecretState {
   readonly urls: readonly string[];
   readonly sealed: { readonly keyId: string; readonly wrappedKey: string; readonly box: string };
   readonly setAtOffset: number;
+}
+
+/** How much of its log the context keeps. Set by the first wish to give anything up. */
+export interface RetentionState {
+  /** `null` keeps everything that is there. */
+  readonly keepFrom: { readonly offset: number } | { readonly maxAgeMs: number } | null;
+  /** Offset of the event that set `keepFrom`; 0 while nobody has. */
+  readonly configuredAtOffset: number;
+  /** Events below it cannot be read; 1 while nothing was given up. */
+  readonly firstOffset: number;
 }
 
 /** A control event as reducers see it. */

@@ -8,22 +8,21 @@ import type { Concern, ControlEvent, CoreState } from "./contract.js";
 import { identity } from "./identity.js";
 import { pause } from "./pause.js";
 import type { Reducer } from "./reducer.js";
+import { retention } from "./retention.js";
 import { secret } from "./secret.js";
 import { subscriptions } from "./subscriptions.js";
 
 /** Raise it when any reducer folds or stores something else than before: old rows are then left alone and states folded anew. */
-export const coreVersion = 1;
+export const coreVersion = 2;
 
-const reducers = { identity, pause, subscriptions, config: configPointer, secret } satisfies {
+const reducers = { identity, pause, subscriptions, config: configPointer, secret, retention } satisfies {
   [Name in Concern]: Reducer<CoreState[Name]>;
 };
 
 const concerns = Object.keys(reducers) as Concern[];
 
-const concernsByType = new Map<string, Concern[]>();
-for (const concern of concerns) {
-  for (const type of reducers[concern].types) concernsByType.set(type, [...(concernsByType.get(type) ?? []), concern]);
-}
+const foldingConcerns = concernsByType(({ types }) => types);
+const judgingConcerns = concernsByType(({ types, judges = [] }) => [...types, ...judges]);
 
 export const initialCore: CoreState = Object.freeze({
   identity: identity.initial,
@@ -31,12 +30,13 @@ export const initialCore: CoreState = Object.freeze({
   subscriptions: subscriptions.initial,
   config: configPointer.initial,
   secret: secret.initial,
+  retention: retention.initial,
 });
 
 /** The state after `event`; the same object when nothing changed. */
 export function foldCore(core: CoreState, event: ControlEvent): CoreState {
   let next = core;
-  for (const concern of concernsByType.get(event.type) ?? []) {
+  for (const concern of foldingConcerns.get(event.type) ?? []) {
     const before = core[concern];
     const after = reducerOf(concern).reduce(before, event);
     if (after !== before) next = { ...next, [concern]: after };
@@ -46,7 +46,7 @@ export function foldCore(core: CoreState, event: ControlEvent): CoreState {
 
 /** Throws what the state says against appending `event`; nothing when it may land. */
 export function checkAgainstCore(core: CoreState, event: ControlEvent): void {
-  for (const concern of concernsByType.get(event.type) ?? []) reducerOf(concern).check?.(core[concern], event);
+  for (const concern of judgingConcerns.get(event.type) ?? []) reducerOf(concern).check?.(core[concern], event);
 }
 
 /** Concerns whose state differs between two folds of one context. */
@@ -72,6 +72,13 @@ export function coreFromRows(rows: readonly ConcernRow[]): { core: CoreState; as
     if (row.asOf > asOf) asOf = row.asOf;
   }
   return { core: core as unknown as CoreState, asOf };
+}
+
+function concernsByType(typesOf: (reducer: Reducer<unknown>) => readonly string[]): ReadonlyMap<string, readonly Concern[]> {
+  const byType = new Map<string, Concern[]>();
+  for (const concern of concerns)
+    for (const type of typesOf(reducerOf(concern))) byType.set(type, [...(byType.get(type) ?? []), concern]);
+  return byType;
 }
 
 function reducerOf(concern: Concern): Reducer<unknown> {

@@ -8,6 +8,8 @@ export interface Reducer<State> {
   readonly types: readonly string[];
   /** Pure and total: the same state object means that nothing changed. Payloads have the shape the catalog declares. */
   reduce(state: State, event: ControlEvent): State;
-  /** What a state says against an event that is about to be appended. Throws a CodedError, refused or conflict. */
+  /** Types it judges without folding them. */
+  readonly judges?: readonly string[];
+  /** What a state says against an event of `types` or `judges` that is about to be appended. Throws a CodedError, refused or conflict. */
   check?(state: State, event: ControlEvent): void;
 }

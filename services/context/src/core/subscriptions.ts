@@ -1,6 +1,7 @@
 /**
  * The subscription table: rows set and removed by `subscription-configured`, halted and resumed by the facts of their delivery.
- * Facts about a name without a row change nothing.
+ * Facts about a name without a row change nothing. Events a halted row had not been delivered may be given up with the log they are
+ * in; it then goes on only from a place that it is told.
  */
 import { itx } from "iterate/events";
 import { codedError } from "iterate/lib";
@@ -14,10 +15,17 @@ export type SubscriptionTable = Readonly<Record<string, SubscriptionRow>>;
 export const maxSubscriptions = 1_000;
 
 type Configured = z.infer<typeof itx.subscriptionConfigured.payload>;
+type Resumed = z.infer<typeof itx.subscriptionDeliveryResumed.payload>;
+type Truncated = z.infer<typeof itx.logTruncated.payload>;
 
 export const subscriptions: Reducer<SubscriptionTable> = {
   initial: {},
-  types: [itx.subscriptionConfigured.type, itx.subscriptionDeliveryHalted.type, itx.subscriptionDeliveryResumed.type],
+  types: [
+    itx.subscriptionConfigured.type,
+    itx.subscriptionDeliveryHalted.type,
+    itx.subscriptionDeliveryResumed.type,
+    itx.logTruncated.type,
+  ],
 
   reduce(table, event) {
     switch (event.type) {
@@ -25,26 +33,60 @@ export const subscriptions: Reducer<SubscriptionTable> = {
         return configured(table, event);
       case itx.subscriptionDeliveryHalted.type:
         return changed(table, event, () => ({ haltedAtOffset: event.offset }));
+      case itx.logTruncated.type:
+        return truncated(table, event.payload as Truncated);
       default:
         return changed(table, event, ({ afterOffset }) => ({
           haltedAtOffset: null,
           resumedAtOffset: event.offset,
           resumedAfterOffset: afterOffset ?? null,
+          missedBelow: null,
         }));
     }
   },
 
-  check(table, event) {
-    if (event.type !== itx.subscriptionConfigured.type) return;
-    const { name, target } = event.payload as Configured;
-    if (target === null || name in table || Object.keys(table).length < maxSubscriptions) return;
-    throw codedError(
-      "INVALID_INPUT",
-      `the context has ${maxSubscriptions} subscriptions already; remove one before adding ${JSON.stringify(name)}`,
-      { limit: maxSubscriptions },
-    );
+  check(table, { type, payload }) {
+    switch (type) {
+      case itx.subscriptionConfigured.type:
+        return checkRoom(table, payload as Configured);
+      case itx.subscriptionDeliveryResumed.type:
+        return checkNothingMissed(table, payload as Resumed);
+      case itx.logTruncated.type:
+        return checkKnown(table, payload as Truncated);
+    }
   },
 };
+
+function checkRoom(table: SubscriptionTable, { name, target }: Configured): void {
+  if (target === null || name in table || Object.keys(table).length < maxSubscriptions) return;
+  throw codedError(
+    "INVALID_INPUT",
+    `the context has ${maxSubscriptions} subscriptions already; remove one before adding ${JSON.stringify(name)}`,
+    { limit: maxSubscriptions },
+  );
+}
+
+/** What was missed is not stepped over silently. */
+function checkNothingMissed(table: SubscriptionTable, { name, afterOffset }: Resumed): void {
+  const missedBelow = Object.hasOwn(table, name) ? table[name]!.missedBelow : null;
+  if (missedBelow === null || afterOffset !== undefined) return;
+  throw codedError(
+    "OFFSET_TRUNCATED",
+    `events that ${JSON.stringify(name)} had not been delivered are gone; resume it with afterOffset ${missedBelow - 1} or later`,
+    { firstOffset: missedBelow },
+  );
+}
+
+/** A decision to give events up stands only if every row that could need them was known to it. */
+function checkKnown(table: SubscriptionTable, { decidedAtOffset }: Truncated): void {
+  const newer = Object.values(table).find(
+    ({ configuredAtOffset, resumedAtOffset }) => Math.max(configuredAtOffset, resumedAtOffset ?? 0) > decidedAtOffset,
+  );
+  if (newer === undefined) return;
+  throw codedError("OFFSET_CONFLICT", `the subscription ${JSON.stringify(newer.name)} changed after offset ${decidedAtOffset}`, {
+    decidedAtOffset,
+  });
+}
 
 function configured(table: SubscriptionTable, { offset, payload }: ControlEvent): SubscriptionTable {
   const { name, target, consumes, afterOffset, ifConfiguredAtOffset } = payload as Configured;
@@ -64,6 +106,7 @@ function configured(table: SubscriptionTable, { offset, payload }: ControlEvent)
     haltedAtOffset: null,
     resumedAtOffset: null,
     resumedAfterOffset: null,
+    missedBelow: null,
   };
   return sorted({ ...table, [name]: row });
 }
@@ -76,6 +119,12 @@ function changed(
   const fact = payload as { name: string; afterOffset?: number | undefined };
   const held = Object.hasOwn(table, fact.name) ? table[fact.name] : undefined;
   return held === undefined ? table : { ...table, [fact.name]: { ...held, ...change(fact) } };
+}
+
+function truncated(table: SubscriptionTable, { firstOffset, undelivered }: Truncated): SubscriptionTable {
+  const missed = undelivered.filter((name) => Object.hasOwn(table, name));
+  if (missed.length === 0) return table;
+  return { ...table, ...Object.fromEntries(missed.map((name) => [name, { ...table[name]!, missedBelow: firstOffset }])) };
 }
 
 /** By name, so that two processes that folded the same events store the same text. */
