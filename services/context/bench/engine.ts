@@ -6,7 +6,7 @@ import { JsonThread } from "../src/json/worker-thread.js";
 import { LogAppender } from "../src/log/appender.js";
 import { HeadCache } from "../src/log/head-cache.js";
 import { LogWriter } from "../src/log/log-writer.js";
-import { PooledSession } from "../src/log/sql-session.js";
+import { PostgresLogStore } from "../src/log/postgres/postgres-log-store.js";
 
 export interface BenchEngine {
   readonly appender: LogAppender;
@@ -16,11 +16,11 @@ export interface BenchEngine {
 
 export function startEngine(url: string): BenchEngine {
   const pool = createPool({ url, applicationName: "bench", max: 8, planCacheMode: "force_generic_plan" });
-  const session = new PooledSession(pool);
-  const cache = new HeadCache({ maxContexts: 100_000, session });
+  const store = new PostgresLogStore(pool);
+  const cache = new HeadCache({ maxContexts: 100_000, store });
   const json = new JsonThread();
   const writer = new LogWriter({
-    pool,
+    store,
     cache,
     onCommit: () => undefined,
     writer: 1,
@@ -29,7 +29,7 @@ export function startEngine(url: string): BenchEngine {
     failpoint: () => undefined,
     onFault: console.error,
   });
-  const appender = new LogAppender({ shardOf: () => ({ writer, cache, session }), json, newAppendId: uuidv7, nowMs: Date.now });
+  const appender = new LogAppender({ shardOf: () => ({ writer, cache, store }), json, newAppendId: uuidv7, nowMs: Date.now });
   return {
     appender,
     writer,

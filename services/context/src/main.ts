@@ -96,7 +96,7 @@ await runService({
       },
       { ...appendRules, ...readRules },
     );
-    grpc.add(FeedServiceService, feedHandlers({ sqlOf: (partition) => shards.of(partition).session }), feedRules);
+    grpc.add(FeedServiceService, feedHandlers({ storeOf: (partition) => shards.of(partition).store }), feedRules);
     grpc.add(SecretServiceService, secretHandlers({ secrets, newChain, traceparent }), secretRules);
     observe(metrics, { shards, news, streams, waits, secrets });
 

@@ -2,7 +2,7 @@
 import type { Metrics } from "@iterate-platform/service/admin";
 import type { ShardMap } from "./log/shard-map.js";
 import type { Shard } from "./log/shard.js";
-import { statementCounts } from "./log/sql-session.js";
+import { statementCounts } from "./log/postgres/sql-session.js";
 import type { Streams } from "./log/stream.js";
 import type { Waits } from "./log/wait.js";
 import type { CommitNews } from "./publish/commit-news.js";

@@ -3,7 +3,7 @@ import type { FeedServiceService } from "@iterate-platform/proto/iterate/context
 import { partitionCount } from "@iterate-platform/service/ids";
 import type { Handlers, MethodRules } from "@iterate-platform/service/grpc-server";
 import { codedError } from "iterate/lib";
-import type { SqlSession } from "../log/contract.js";
+import type { LogStore } from "../log/log-store.js";
 import { listCommits } from "../publish/feed.js";
 import { countOf, readLimits } from "./input.js";
 
@@ -12,17 +12,17 @@ export const feedRules: MethodRules<FeedServiceService> = {
 };
 
 export interface FeedParts {
-  /** The database of a partition. */
-  readonly sqlOf: (partition: number) => SqlSession;
+  /** The store of a partition. */
+  readonly storeOf: (partition: number) => LogStore;
 }
 
-export function feedHandlers({ sqlOf }: FeedParts): Handlers<FeedServiceService> {
+export function feedHandlers({ storeOf }: FeedParts): Handlers<FeedServiceService> {
   return {
     listCommits: async ({ partition, after, limit }) => {
       if (partition < 0 || partition >= partitionCount)
         throw codedError("INVALID_INPUT", `partition is ${partition}; it must be from 0 to ${partitionCount - 1}`);
       const { commits, next, isAtHead } = await listCommits(
-        sqlOf(partition),
+        storeOf(partition),
         partition,
         after,
         countOf("limit", limit, readLimits.commits, readLimits.defaultCommits),

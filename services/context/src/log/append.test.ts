@@ -15,7 +15,7 @@ import {
   type TestEngine,
 } from "./engine.fixture.js";
 import { appendLimits } from "./limits.js";
-import { statementCounts } from "./sql-session.js";
+import { statementCounts } from "./postgres/sql-session.js";
 
 const database = useTestDatabase();
 let engine: TestEngine;

@@ -6,8 +6,9 @@ import { codedError } from "iterate/lib";
 import { partitionOf } from "@iterate-platform/service/ids";
 import type { JsonThread } from "../json/worker-thread.js";
 import { checkedAppendId, madeAtMs } from "./append-id.js";
-import type { AppendCommand, Appender, AppendReceipt, ContextAddress, SqlSession, StorableEvent } from "./contract.js";
+import type { AppendCommand, Appender, AppendReceipt, ContextAddress, StorableEvent } from "./contract.js";
 import { nameOf, type HeadCache } from "./head-cache.js";
+import type { LogQueries } from "./log-store.js";
 import type { AppendToWrite, LogWriter, StoredAppend } from "./log-writer.js";
 import { SentBefore } from "./sent-before.js";
 import { storableEvents } from "./storable.js";
@@ -25,7 +26,7 @@ const maxPlaced = 50_000;
 export interface LogShard {
   readonly writer: LogWriter;
   readonly cache: HeadCache;
-  readonly session: SqlSession;
+  readonly store: LogQueries;
 }
 
 export interface LogAppenderOptions {
@@ -96,7 +97,7 @@ export class LogAppender implements Appender {
     storable: AppendToWrite["events"],
   ): Promise<readonly StorableEvent[] | StoredAppend> {
     let before = this.#sentBefore.get(shard);
-    if (before === undefined) this.#sentBefore.set(shard, (before = new SentBefore(shard.cache, shard.session)));
+    if (before === undefined) this.#sentBefore.set(shard, (before = new SentBefore(shard.cache, shard.store)));
     const [receipts, complete] = await Promise.all([before.answerOf(address, appendId, { events }), storable]);
     return receipts === null ? complete : { receipts };
   }

@@ -1,8 +1,7 @@
 /** Ids for contexts that are about to get their first commit. */
-import type { ContextHead, SqlSession } from "./contract.js";
+import type { ContextHead } from "./contract.js";
 import { nameOf, type HeadCache } from "./head-cache.js";
-import { makeContexts, type BornRow } from "./head.sql.js";
-import { int2Array, textArray } from "./pg-array.js";
+import type { LogQueries } from "./log-store.js";
 
 /**
  * Makes the rows of contexts that have none. Answers every head by name with its id: as it was, or as the database has it where another
@@ -11,31 +10,21 @@ import { int2Array, textArray } from "./pg-array.js";
 export async function giveIds(
   unnamed: readonly ContextHead[],
   cache: HeadCache,
-  session: SqlSession,
+  store: LogQueries,
 ): Promise<Map<string, ContextHead>> {
-  const rows = await session.query<BornRow>(makeContexts, [
-    textArray(unnamed.map(({ address }) => address.owner)),
-    textArray(unnamed.map(({ address }) => address.path)),
-    int2Array(unnamed.map(({ partition }) => partition)),
-  ]);
-  const made = new Map(
-    rows.map(([owner, path, id, createdAtUs]) => [
-      nameOf({ owner, path }),
-      { contextId: Number(id), createdAtUs: Number(createdAtUs) },
-    ]),
-  );
+  const made = new Map((await store.makeContexts(unnamed)).map((context) => [nameOf(context.address), context]));
   const heads = new Map<string, ContextHead>();
   const others: ContextHead[] = [];
   for (const head of unnamed) {
     const name = nameOf(head.address);
     const own = made.get(name);
     if (own === undefined) others.push(head);
-    else heads.set(name, { ...head, ...own });
+    else heads.set(name, { ...head, contextId: own.contextId, createdAtUs: own.createdAtUs });
   }
   if (others.length === 0) return heads;
   for (const head of await cache.loadForAppend(
     others.map(({ address }) => address),
-    session,
+    store,
   )) {
     heads.set(nameOf(head.address), head);
   }

@@ -36,18 +36,6 @@ export interface ContextHead {
   readonly core: CoreState;
 }
 
-/** One statement with a fixed text; a connection keeps it prepared under its name. */
-export interface Statement {
-  readonly name: string;
-  readonly text: string;
-}
-
-/** Whatever runs a statement: one connection, or a pool. Rows come as arrays of column values, integers of 8 bytes as text. */
-export interface SqlSession {
-  /** @throws CodedError UNAVAILABLE (retryable) when the database is away, or the driver's error. */
-  query<Row extends readonly unknown[]>(statement: Statement, values: readonly unknown[]): Promise<Row[]>;
-}
-
 /**
  * The contexts this process holds, of one shard. Only ever moves a context forward, so loads may race commits. What it answers
  * may be behind other processes: confirm it (`refresh`) before answering a caller from it.
@@ -62,7 +50,7 @@ export interface ContextCache {
    * Reads the last commit row of each context in one statement (one more when control events are to be folded) and answers the
    * heads as of now. A context of which nothing is held is loaded.
    */
-  refresh(contextIds: readonly number[], session?: SqlSession): Promise<ContextHead[]>;
+  refresh(contextIds: readonly number[]): Promise<ContextHead[]>;
 }
 
 /** An event complete and storable: every limit checked, the source stamped, the JSON validated. */

@@ -11,7 +11,7 @@ import { LogAppender } from "./appender.js";
 import type { AppendCommand, AppendEvent, AppendReceipt, CommittedBatch, ContextAddress } from "./contract.js";
 import { HeadCache } from "./head-cache.js";
 import { LogWriter } from "./log-writer.js";
-import { PooledSession } from "./sql-session.js";
+import { PostgresLogStore } from "./postgres/postgres-log-store.js";
 
 const migrationsDir = fileURLToPath(new URL("../../migrations", import.meta.url));
 
@@ -123,14 +123,14 @@ export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "non
     pooler,
     acquireTimeoutMs: 1_000,
   });
-  const session = new PooledSession(pool);
-  const cache = new HeadCache({ maxContexts, session });
+  const store = new PostgresLogStore(pool);
+  const cache = new HeadCache({ maxContexts, store });
   const failpoints = new Failpoints();
   const committed: CommittedBatch[] = [];
   const faults: unknown[] = [];
   const json = new JsonThread();
   const writer = new LogWriter({
-    pool,
+    store,
     cache,
     onCommit: onCommit ?? ((batch) => void committed.push(batch)),
     writer: 7,
@@ -139,7 +139,7 @@ export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "non
     failpoint: failpoints.pass,
     onFault: (error) => void faults.push(error),
   });
-  const appender = new LogAppender({ shardOf: () => ({ writer, cache, session }), json, newAppendId: uuidv7, nowMs: Date.now });
+  const appender = new LogAppender({ shardOf: () => ({ writer, cache, store }), json, newAppendId: uuidv7, nowMs: Date.now });
   return {
     appender,
     writer,

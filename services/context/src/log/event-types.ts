@@ -3,27 +3,24 @@
  * known is asked every time, because it may have been added since.
  */
 import { codedError } from "iterate/lib";
-import type { SqlSession } from "./contract.js";
-import { typesByName, typesByNumber } from "./read.sql.js";
+import type { LogStore } from "./log-store.js";
 
 /** Types held at most; a deployment with more asks again for what was let go. */
 const maxHeld = 100_000;
 
 export class EventTypes {
-  readonly #sql: SqlSession;
+  readonly #store: LogStore;
   readonly #names = new Map<number, string>();
   readonly #numbers = new Map<string, number>();
 
-  constructor(sql: SqlSession) {
-    this.#sql = sql;
+  constructor(store: LogStore) {
+    this.#store = store;
   }
 
   /** Numbers of those of `names` that any event had when this was called; the others match nothing committed before. */
   async numbersOf(names: readonly string[]): Promise<number[]> {
     const unknown = names.filter((name) => !this.#numbers.has(name));
-    if (unknown.length > 0) {
-      for (const [name, type] of await this.#sql.query<readonly [string, number]>(typesByName, [unknown])) this.#keep(type, name);
-    }
+    if (unknown.length > 0) for (const [name, type] of await this.#store.typeNumbers(unknown)) this.#keep(type, name);
     return names.flatMap((name) => this.#numbers.get(name) ?? []);
   }
 
@@ -33,7 +30,7 @@ export class EventTypes {
     let unknown = asked.filter((type) => !this.#names.has(type));
     if (unknown.length > 0) {
       if (this.#names.size + unknown.length > maxHeld) unknown = asked;
-      for (const [type, name] of await this.#sql.query<readonly [number, string]>(typesByNumber, [unknown])) this.#keep(type, name);
+      for (const [type, name] of await this.#store.typeNames(unknown)) this.#keep(type, name);
     }
     const names = new Map(asked.map((type) => [type, this.#names.get(type)]));
     return (type) => {

@@ -14,15 +14,14 @@ import { CodedError, codedError, isCodedError } from "iterate/lib";
 import type { ContextBatch, PendingAppend } from "./append-queue.js";
 import { answerCommitted, reloadHeads, type ShardState } from "./batch-truth.js";
 import { giveIds } from "./birth.js";
+import { changedConcerns, coreVersion, type ConcernRow } from "../core/fold.js";
+import type { CoreState } from "../core/contract.js";
 import type { CommitCounters } from "./commit-counters.js";
-import { commitStatement, type CommitRow } from "./commit.sql.js";
 import type { CommitObserver, ContextHead } from "./contract.js";
-import { commitTraceparent, commitValues, type CommitToWrite } from "./group-rows.js";
 import type { HeadCache } from "./head-cache.js";
-import { claimNextCommit, shardGeneration, type LastCommitRow } from "./head.sql.js";
+import type { CommitAnswer, LastCommit, LogLane, TakenKey } from "./log-store.js";
 import { keysOf, lookUpKeys } from "./look-up.js";
-import { planCommit, type Plan, type PlannedCommit } from "./plan.js";
-import type { LaneSession } from "./sql-session.js";
+import { commitTraceparent, planCommit, type Plan, type PlannedCommit } from "./plan.js";
 import type { TypeNumbers } from "./type-numbers.js";
 
 /** Commits an append may lose to other processes before it is given back to its client. */
@@ -68,10 +67,10 @@ interface Decision {
 
 export class GroupCommitter {
   readonly #options: CommitterOptions;
-  readonly #session: LaneSession;
+  readonly #lane: LogLane;
 
-  constructor(session: LaneSession, options: CommitterOptions) {
-    this.#session = session;
+  constructor(lane: LogLane, options: CommitterOptions) {
+    this.#lane = lane;
     this.#options = options;
   }
 
@@ -138,7 +137,7 @@ export class GroupCommitter {
     const born = await giveIds(
       unnamed.map(({ head }) => head),
       this.#options.cache,
-      this.#session,
+      this.#lane,
     );
     return decisions.filter((decision) => {
       if (decision.head.contextId >= 0) return true;
@@ -160,7 +159,7 @@ export class GroupCommitter {
     // Making room lets all go, those of this group among them.
     if (types.makeRoom(missing.size))
       for (const { commit } of decisions) for (const { event } of commit.rows) missing.add(event.type);
-    await types.learn([...missing], this.#session);
+    await types.learn([...missing], this.#lane);
   }
 
   /** Commits the group; answers the decisions whose context lost the fence. */
@@ -183,33 +182,24 @@ export class GroupCommitter {
     return lost;
   }
 
-  async #send(
-    decisions: readonly Decision[],
-    isClaimed: boolean,
-  ): Promise<{ atUs: number; landed: Set<number>; taken: Map<number, CommitRow[]> }> {
+  async #send(decisions: readonly Decision[], isClaimed: boolean): Promise<CommitAnswer> {
     const { cache, types, shard, writer, counters, failpoint } = this.#options;
-    const commits: CommitToWrite[] = decisions.map(({ head, commit }) => ({
-      head,
-      commit,
-      storedCore: cache.storedCoreOf(head.contextId),
-    }));
-    const { shape, values } = commitValues(commits, shard.generation, writer, (type) => types.of(type), isClaimed);
+    const group = {
+      generation: shard.generation,
+      writer,
+      reducerVersion: coreVersion,
+      commits: decisions.map(({ head: { contextId }, commit }) => ({
+        contextId,
+        commit,
+        core: changedRows(cache.storedCoreOf(contextId), commit),
+      })),
+      typeNumber: (name: string) => types.of(name),
+    };
     await failpoint("append.before-commit");
-    const rows = await this.#session.query<CommitRow>(commitStatement(shape), values);
+    const answer = await (isClaimed ? this.#lane.commitClaimed(group) : this.#lane.commit(group));
     await failpoint("append.after-commit");
     counters.groups += 1;
-    const landed = new Set<number>();
-    const taken = new Map<number, CommitRow[]>();
-    let atUs = 0;
-    for (const row of rows) {
-      const contextId = Number(row[0]);
-      if (row[2] === null) {
-        landed.add(contextId);
-        atUs = Number(row[1]);
-      } else if (taken.has(contextId)) taken.get(contextId)!.push(row);
-      else taken.set(contextId, [row]);
-    }
-    return { atUs, landed, taken };
+    return answer;
   }
 
   /** A durable commit: memory moves, observers hear, appends are answered. */
@@ -263,11 +253,9 @@ export class GroupCommitter {
     appends.length = 0;
   }
 
-  #learnKeys(batch: ContextBatch, rows: readonly CommitRow[]): void {
-    this.#options.counters.takenKeys += rows.length;
-    for (const [, createdAtUs, key, offset, digest, source] of rows) {
-      batch.context.known.set(key!, { offset: Number(offset), createdAtUs: Number(createdAtUs), digest: digest!, source: source! });
-    }
+  #learnKeys(batch: ContextBatch, keys: readonly TakenKey[]): void {
+    this.#options.counters.takenKeys += keys.length;
+    for (const taken of keys) batch.context.known.set(taken.key, taken);
     this.#putBack(batch);
   }
 
@@ -277,7 +265,7 @@ export class GroupCommitter {
     const batches = lost.map(({ batch }) => batch);
     for (const { appends } of batches) for (const append of appends) append.losses += 1;
     await this.#reload(lost.map(({ batch, head }) => ({ batch, contextId: head.contextId })));
-    this.#options.counters.foundByAppendId += await answerCommitted(batches, this.#session);
+    this.#options.counters.foundByAppendId += await answerCommitted(batches, this.#lane);
     let claims = 0;
     for (const batch of batches) {
       this.#giveBack(batch, ({ losses }) => losses >= maxLosses, `lost ${maxLosses} commits of this context to other writers`);
@@ -293,14 +281,14 @@ export class GroupCommitter {
   /** After a restore the log is another one: what is held of it in memory is void. */
   async #checkGeneration(): Promise<void> {
     const { shard, cache } = this.#options;
-    const [row] = await this.#session.query<readonly [number]>(shardGeneration, []);
-    if (row![0] === shard.generation) return;
-    shard.generation = row![0];
+    const generation = await this.#lane.generation();
+    if (generation === shard.generation) return;
+    shard.generation = generation;
     cache.clear();
   }
 
   #reload(items: readonly { readonly batch: ContextBatch; readonly contextId: number }[]): Promise<void> {
-    return reloadHeads(items, this.#options.cache, this.#options.shard, this.#session);
+    return reloadHeads(items, this.#options.cache, this.#options.shard, this.#lane);
   }
 
   /** Reads what a refusal would rest on: the head and every key, after the appends arrived. */
@@ -308,7 +296,7 @@ export class GroupCommitter {
     await this.#reload(batches.map((batch) => ({ batch, contextId: this.#headOf(batch).contextId })));
     for (const batch of batches) {
       const { context, appends } = batch;
-      context.known = await lookUpKeys(this.#session, context.head!.contextId, keysOf(appends));
+      context.known = await lookUpKeys(this.#lane, context.head!.contextId, keysOf(appends));
       context.isConfirmed = true;
       this.#putBack(batch);
     }
@@ -321,17 +309,17 @@ export class GroupCommitter {
   async #commitClaimed(batch: ContextBatch): Promise<void> {
     const { cache, shard, counters } = this.#options;
     let outcome: { plan: Decided; decision: Decision | null; atUs: number } | null = null;
-    await this.#session.transaction(async () => {
+    await this.#lane.transaction(async () => {
       const { contextId } = batch.context.head!;
-      let before: LastCommitRow | undefined;
-      for (let attempt = 1; before === undefined && attempt <= claimTries; attempt += 1)
-        [before] = await this.#session.query<LastCommitRow>(claimNextCommit, [contextId]);
-      if (before === undefined) return false;
+      let before: LastCommit | null = null;
+      for (let attempt = 1; before === null && attempt <= claimTries; attempt += 1)
+        before = await this.#lane.claimNextCommit(contextId);
+      if (before === null) return false;
       counters.claims += 1;
-      await cache.moveTo([before], this.#session);
+      await cache.moveTo([before], this.#lane);
       const head = cache.peekById(contextId);
-      if (head === undefined || head.commitNo !== Number(before[1])) return false;
-      const known = await lookUpKeys(this.#session, contextId, keysOf(batch.appends));
+      if (head === undefined || head.commitNo !== before.commitNo) return false;
+      const known = await lookUpKeys(this.#lane, contextId, keysOf(batch.appends));
       const plan = planCommit({ head, appends: batch.appends, known, isConfirmed: true, generation: shard.generation }) as Decided;
       if (plan.commit === null) {
         outcome = { plan, decision: null, atUs: 0 };
@@ -361,13 +349,13 @@ export class GroupCommitter {
     const open = batches.filter(({ appends }) => appends.length > 0);
     counters.failures += 1;
     if (!isAway && !isRepeated) onFault(error);
-    if (!isRepeated) this.#session.drop();
+    if (!isRepeated) this.#lane.drop();
     const until = nowMs() + maxWaitMs;
     let reason = error;
     for (let attempt = 0; ; attempt += 1) {
       try {
         await this.#reload(open.map((batch) => ({ batch, contextId: this.#headOf(batch).contextId })));
-        const answered = await answerCommitted(open, this.#session);
+        const answered = await answerCommitted(open, this.#lane);
         counters.foundByAppendId += answered;
         // The append that was sent before is known and gone: nobody else is under suspicion.
         const isCleared = isAway || (isRepeated && answered > 0);
@@ -375,7 +363,7 @@ export class GroupCommitter {
         return;
       } catch (again) {
         reason = again;
-        this.#session.drop();
+        this.#lane.drop();
       }
       if (nowMs() > until) break;
       await pause(awayLadderMs[Math.min(attempt, awayLadderMs.length - 1)]!);
@@ -425,4 +413,10 @@ export class GroupCommitter {
     this.#options.onFault(error);
     return codedError("INTERNAL", "the append could not be decided");
   }
+}
+
+/** Rows of the concerns that differ from what is stored; none for a commit without a control event. */
+function changedRows(storedCore: CoreState, { commitNo, lastControl, lastOffset, core }: PlannedCommit): ConcernRow[] {
+  if (lastControl !== commitNo) return [];
+  return changedConcerns(storedCore, core).map((concern) => ({ concern, asOf: lastOffset, state: JSON.stringify(core[concern]) }));
 }

@@ -2,7 +2,7 @@ import { useTestDatabase } from "@iterate-platform/testing";
 import { itx } from "iterate/events";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { address, migrateLog, startEngine, type TestEngine } from "./engine.fixture.js";
-import { statementCounts } from "./sql-session.js";
+import { statementCounts } from "./postgres/sql-session.js";
 
 const database = useTestDatabase();
 let writer: TestEngine;

@@ -3,22 +3,11 @@
  * newer one. A context that is idle costs nothing once it is pushed out; one that is used again is loaded by one statement.
  */
 import type { CoreState } from "../core/contract.js";
-import { coreFromRows, coreVersion, foldCore, initialCore, type ConcernRow } from "../core/fold.js";
+import { coreFromRows, coreVersion, foldCore, initialCore } from "../core/fold.js";
 import { storedControlEvent } from "../core/control-event.js";
 import { partitionOf } from "@iterate-platform/service/ids";
-import type { ContextAddress, ContextCache, ContextHead, SqlSession } from "./contract.js";
-import {
-  controlEvents,
-  lastCommits,
-  loadHeads,
-  loadHeadsById,
-  type ControlRow,
-  type HeadColumns,
-  type LastCommitRow,
-  type LoadedByIdRow,
-  type LoadedRow,
-} from "./head.sql.js";
-import { int8Array, textArray } from "./pg-array.js";
+import type { ContextAddress, ContextCache, ContextHead } from "./contract.js";
+import type { LastCommit, LogQueries, StoredControl, StoredHead } from "./log-store.js";
 
 /** Control events of one context folded from one statement. */
 const foldPage = 1_000;
@@ -26,8 +15,8 @@ const foldPage = 1_000;
 export interface HeadCacheOptions {
   /** Contexts held at most. */
   readonly maxContexts: number;
-  /** Where loads go that bring no session of their own. */
-  readonly session: SqlSession;
+  /** Where loads go that bring no connection of their own. */
+  readonly store: LogQueries;
 }
 
 interface Entry {
@@ -92,32 +81,31 @@ export class HeadCache implements ContextCache {
   }
 
   /** What the database has of contexts that are not held, born or not: one that has no row yet has the id −1. */
-  async loadForAppend(addresses: readonly ContextAddress[], session: SqlSession = this.#options.session): Promise<ContextHead[]> {
-    const heads = await this.#loadMissing(addresses, session);
+  async loadForAppend(addresses: readonly ContextAddress[], store: LogQueries = this.#options.store): Promise<ContextHead[]> {
+    const heads = await this.#loadMissing(addresses, store);
     return addresses.map((address) => this.peek(address) ?? heads.get(nameOf(address)) ?? unborn(address));
   }
 
-  async refresh(contextIds: readonly number[], session: SqlSession = this.#options.session): Promise<ContextHead[]> {
+  async refresh(contextIds: readonly number[], store: LogQueries = this.#options.store): Promise<ContextHead[]> {
     const held = contextIds.filter((contextId) => this.#byId.has(contextId));
     const missing = contextIds.filter((contextId) => !this.#byId.has(contextId));
-    if (held.length > 0) await this.moveTo(await session.query<LastCommitRow>(lastCommits, [int8Array(held)]), session);
-    const loaded = missing.length === 0 ? [] : await this.#loadById(missing, session);
+    if (held.length > 0) await this.moveTo(await store.lastCommits(held), store);
+    const loaded = missing.length === 0 ? [] : await this.#loadById(missing, store);
     const byId = new Map(loaded.map((head) => [head.contextId, head]));
     return contextIds.flatMap((contextId) => this.#byId.get(contextId)?.head ?? byId.get(contextId) ?? []);
   }
 
   /** Brings held contexts to commits read from the database, folding what they changed; one that is not held is left alone. */
-  async moveTo(last: readonly LastCommitRow[], session: SqlSession): Promise<void> {
+  async moveTo(all: readonly LastCommit[], store: LogQueries): Promise<void> {
     const toFold: Unfolded[] = [];
-    for (const [id, ...columns] of last) {
-      const held = this.#byId.get(Number(id))?.head;
-      const moved = headColumns(columns);
-      if (held === undefined || moved.commitNo <= held.commitNo) continue;
-      const head = { ...held, ...moved };
+    for (const last of all) {
+      const held = this.#byId.get(last.contextId)?.head;
+      if (held === undefined || last.commitNo <= held.commitNo) continue;
+      const head = { ...held, ...last };
       if (head.lastControl > held.commitNo) toFold.push({ head, after: held.lastOffset, through: head.lastOffset });
       else this.#advance(head, null);
     }
-    await this.#foldForward(toFold, session, (head) => this.#advance(head, null));
+    await this.#foldForward(toFold, store, (head) => this.#advance(head, null));
   }
 
   /** Takes over what a commit of this process made of a context; `storedCore` is what its rows hold now. */
@@ -133,62 +121,32 @@ export class HeadCache implements ContextCache {
 
   async #loadMissing(
     addresses: readonly ContextAddress[],
-    session: SqlSession = this.#options.session,
+    store: LogQueries = this.#options.store,
   ): Promise<Map<string, ContextHead>> {
-    const rows = await session.query<LoadedRow>(loadHeads, [
-      textArray(addresses.map(({ owner }) => owner)),
-      textArray(addresses.map(({ path }) => path)),
-      coreVersion,
-    ]);
-    const heads = await this.#take(
-      rows.map((row) => ({ address: addresses[Number(row[0]) - 1]!, row })),
-      session,
-    );
+    const heads = await this.#take(await store.loadHeads(addresses, coreVersion), store);
     return new Map(heads.map((head) => [nameOf(head.address), head]));
   }
 
-  async #loadById(contextIds: readonly number[], session: SqlSession): Promise<ContextHead[]> {
-    const rows = await session.query<LoadedByIdRow>(loadHeadsById, [int8Array(contextIds), coreVersion]);
-    return await this.#take(
-      rows.map(([owner, path, ...row]) => ({ address: { owner, path }, row })),
-      session,
-    );
+  async #loadById(contextIds: readonly number[], store: LogQueries): Promise<ContextHead[]> {
+    return await this.#take(await store.loadHeadsById(contextIds, coreVersion), store);
   }
 
-  /** Heads of loaded rows, folded; those that are born are held from now on. */
-  async #take(loaded: readonly { address: ContextAddress; row: LoadedRow }[], session: SqlSession): Promise<ContextHead[]> {
+  /** Heads of what was loaded, folded; those that are born are held from now on. */
+  async #take(loaded: readonly StoredHead[], store: LogQueries): Promise<ContextHead[]> {
     const heads: ContextHead[] = [];
     const stored = new Map<number, CoreState>();
     const toFold: Unfolded[] = [];
-    for (const { address, row } of loaded) {
-      const [
-        ,
-        id,
-        createdAtUs,
-        commitNo,
-        lastOffset,
-        reservedThrough,
-        lastControl,
-        runnerEpoch,
-        generation,
-        controlThrough,
-        coreRows,
-      ] = row;
-      const base = { ...unborn(address), contextId: Number(id), createdAtUs: Number(createdAtUs) };
-      if (commitNo === null) {
+    for (const { address, contextId, createdAtUs, last, controlThrough, core: rows } of loaded) {
+      const base = { ...unborn(address), contextId, createdAtUs };
+      if (last === null) {
         heads.push(base);
         continue;
       }
-      const { core, asOf } = coreFromRows(concernRows(coreRows));
-      const last = headColumns([commitNo, lastOffset, reservedThrough, lastControl, runnerEpoch, generation]);
-      stored.set(base.contextId, core);
-      toFold.push({
-        head: { ...base, ...last, core },
-        after: asOf,
-        through: controlThrough === null ? last.lastOffset : Number(controlThrough),
-      });
+      const { core, asOf } = coreFromRows(rows);
+      stored.set(contextId, core);
+      toFold.push({ head: { ...base, ...last, core }, after: asOf, through: controlThrough ?? last.lastOffset });
     }
-    await this.#foldForward(toFold, session, (head) => {
+    await this.#foldForward(toFold, store, (head) => {
       this.#advance(head, stored.get(head.contextId)!);
       heads.push(head);
     });
@@ -196,35 +154,33 @@ export class HeadCache implements ContextCache {
   }
 
   /** Folds the control events of each head, page by page; asks the database only where there can be any. */
-  async #foldForward(all: readonly Unfolded[], session: SqlSession, done: (head: ContextHead) => void): Promise<void> {
+  async #foldForward(all: readonly Unfolded[], store: LogQueries, done: (head: ContextHead) => void): Promise<void> {
     let open: Unfolded[] = [];
     for (const unfolded of all) {
       if (unfolded.after < unfolded.through) open.push(unfolded);
       else done(unfolded.head);
     }
     while (open.length > 0) {
-      const rows = await session.query<ControlRow>(controlEvents, [
-        int8Array(open.map(({ head }) => head.contextId)),
-        int8Array(open.map(({ after }) => after)),
-        int8Array(open.map(({ through }) => through)),
+      const events = await store.controlEvents(
+        open.map(({ head, after, through }) => ({ contextId: head.contextId, after, through })),
         foldPage,
-      ]);
-      const pages = Map.groupBy(rows, ([contextId]) => Number(contextId));
+      );
+      const pages = Map.groupBy(events, ({ contextId }) => contextId);
       const next: Unfolded[] = [];
       for (const { head, through } of open) {
         const page = pages.get(head.contextId) ?? [];
         const folded = { ...head, core: this.#foldPage(head.core, page) };
-        if (page.length === foldPage) next.push({ head: folded, after: Number(page.at(-1)![1]), through });
+        if (page.length === foldPage) next.push({ head: folded, after: page.at(-1)!.offset, through });
         else done(folded);
       }
       open = next;
     }
   }
 
-  #foldPage(core: CoreState, page: readonly ControlRow[]): CoreState {
+  #foldPage(core: CoreState, page: readonly StoredControl[]): CoreState {
     let folded = core;
-    for (const [, offset, type, payload] of page) {
-      const event = storedControlEvent(Number(offset), type, payload);
+    for (const { offset, type, payload } of page) {
+      const event = storedControlEvent(offset, type, payload);
       if (event === undefined) this.#malformed += 1;
       else folded = foldCore(folded, event);
     }
@@ -285,20 +241,4 @@ export function unborn(address: ContextAddress): ContextHead {
     generation: 0,
     core: initialCore,
   };
-}
-
-function headColumns([commitNo, lastOffset, reservedThrough, lastControl, runnerEpoch, generation]: HeadColumns) {
-  return {
-    commitNo: Number(commitNo),
-    lastOffset: Number(lastOffset),
-    reservedThrough: Number(reservedThrough),
-    lastControl: Number(lastControl),
-    runnerEpoch: Number(runnerEpoch),
-    generation,
-  };
-}
-
-function concernRows(json: string | null): ConcernRow[] {
-  if (json === null) return [];
-  return (JSON.parse(json) as [string, number, string][]).map(([concern, asOf, state]) => ({ concern, asOf, state }));
 }

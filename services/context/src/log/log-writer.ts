@@ -3,18 +3,16 @@
  * belongs to one lane, and at most one of its commits is under way, so an append waits for nothing but its own context and its
  * lane's turn. Groups form by themselves from what queued while the lane's last commit was under way; there is no timer.
  */
-import type { Pool } from "@iterate-platform/service/postgres";
 import { CodedError, codedError } from "iterate/lib";
 import type { Writer } from "../caller/contract.js";
 import { ContextQueue, FairQueue, PendingAppend, type AppendBooks, type ContextBatch } from "./append-queue.js";
-import type { AppendReceipt, CommitObserver, ContextAddress, SqlSession, StorableEvent } from "./contract.js";
+import type { AppendReceipt, CommitObserver, ContextAddress, StorableEvent } from "./contract.js";
 import type { ShardState } from "./batch-truth.js";
 import { newCounters, type CommitCounters } from "./commit-counters.js";
 import { GroupCommitter, type CommitterOptions } from "./group-commit.js";
 import type { HeadCache } from "./head-cache.js";
-import { shardGeneration } from "./head.sql.js";
 import { queueLimits } from "./limits.js";
-import { LaneSession, PooledSession } from "./sql-session.js";
+import type { LogLane, LogStore } from "./log-store.js";
 import { TypeNumbers } from "./type-numbers.js";
 
 /** Connections that commit groups: one loses at 1,024 appends in flight, four make the groups too small at 64. */
@@ -23,8 +21,8 @@ export const laneCount = 2;
 const loadBatch = 512;
 
 export interface LogWriterOptions {
-  /** Its named statements must keep their plans: `planCacheMode: "force_generic_plan"`. The writer keeps three of its connections. */
-  readonly pool: Pool;
+  /** The writer keeps three of its lanes open. */
+  readonly store: LogStore;
   readonly cache: HeadCache;
   readonly onCommit: CommitObserver;
   /** This process, in commit rows: below 2^53, made anew at each start. */
@@ -56,7 +54,7 @@ export interface AppendToWrite {
 
 interface Lane {
   readonly queue: FairQueue;
-  readonly session: LaneSession;
+  readonly connection: LogLane;
   readonly committer: GroupCommitter;
   isRunning: boolean;
 }
@@ -64,7 +62,6 @@ interface Lane {
 export class LogWriter implements AppendBooks {
   readonly counters: CommitCounters = newCounters();
   readonly #options: LogWriterOptions;
-  readonly #session: SqlSession;
   readonly #shard: ShardState = { generation: 0 };
   readonly #lanes: Lane[] = [];
   readonly #largeLane: Lane;
@@ -77,12 +74,11 @@ export class LogWriter implements AppendBooks {
 
   constructor(options: LogWriterOptions) {
     this.#options = options;
-    this.#session = new PooledSession(options.pool);
     const types = new TypeNumbers();
     const lane = (): Lane => {
-      const session = new LaneSession(options.pool);
-      const committer = new GroupCommitter(session, { ...options, types, shard: this.#shard, counters: this.counters });
-      return { queue: new FairQueue(), session, committer, isRunning: false };
+      const connection = options.store.openLane();
+      const committer = new GroupCommitter(connection, { ...options, types, shard: this.#shard, counters: this.counters });
+      return { queue: new FairQueue(), connection, committer, isRunning: false };
     };
     for (let index = 0; index < laneCount; index += 1) this.#lanes.push(lane());
     this.#largeLane = lane();
@@ -135,7 +131,7 @@ export class LogWriter implements AppendBooks {
 
   /** Gives the connections back; call it after `settled`. */
   close(): void {
-    for (const { session } of [...this.#lanes, this.#largeLane]) session.close();
+    for (const { connection } of [...this.#lanes, this.#largeLane]) connection.close();
   }
 
   #complete(context: ContextQueue, append: PendingAppend, events: readonly StorableEvent[]): void {
@@ -241,15 +237,13 @@ export class LogWriter implements AppendBooks {
   }
 
   async #loadSome(contexts: readonly ContextQueue[]): Promise<void> {
+    const { cache, store } = this.#options;
     try {
-      if (this.#shard.generation === 0) {
-        const [row] = await this.#session.query<readonly [number]>(shardGeneration, []);
-        this.#shard.generation = row![0];
-      }
+      if (this.#shard.generation === 0) this.#shard.generation = await store.generation();
       const { generation } = this.#shard;
-      const heads = await this.#options.cache.loadForAppend(
+      const heads = await cache.loadForAppend(
         contexts.map(({ address }) => address),
-        this.#session,
+        store,
       );
       for (const [index, context] of contexts.entries()) {
         context.reloaded(heads[index]!, generation);

@@ -1,8 +1,7 @@
 /** What the log has of appends and keys that were sent before. */
 import { codedError, type CodedError } from "iterate/lib";
-import type { AppendReceipt, SqlSession } from "./contract.js";
-import { storedBodies, takenKeys, type KeyRow, type StoredBodyRow } from "./head.sql.js";
-import { int8Array, textArray } from "./pg-array.js";
+import type { AppendReceipt } from "./contract.js";
+import type { AppendName, LogQueries, StoredBody } from "./log-store.js";
 import type { StoredKey } from "./plan.js";
 
 /** As much of an append as a look-up needs. */
@@ -26,25 +25,31 @@ export function keysOf(appends: readonly Keyed[]): string[] {
 
 /** Every one of `keys` with the event that has it in the context, or `null`. */
 export async function lookUpKeys(
-  session: SqlSession,
+  store: LogQueries,
   contextId: number,
   keys: readonly string[],
 ): Promise<Map<string, StoredKey | null>> {
   const known = new Map<string, StoredKey | null>(keys.map((key) => [key, null]));
   if (keys.length === 0 || contextId < 0) return known;
-  for (const [, key, offset, createdAtUs, digest, source] of await session.query<KeyRow>(takenKeys, [
-    int8Array(keys.map(() => contextId)),
-    textArray(keys),
-  ])) {
-    known.set(key, { offset: Number(offset), createdAtUs: Number(createdAtUs), digest, source });
-  }
+  for (const taken of await store.takenKeys(contextId, keys)) known.set(taken.key, taken);
   return known;
 }
 
+/** Those of `asked` that are in the log, each with where it is. At most one statement. */
+export async function findCommitted<Asked extends AppendName>(
+  store: LogQueries,
+  asked: readonly Asked[],
+): Promise<(Asked & Pick<FoundAppend, "first">)[]> {
+  if (asked.length === 0) return [];
+  const found = new Map((await store.committedAppends(asked)).map((append) => [`${append.contextId} ${append.appendId}`, append]));
+  return asked.flatMap((one) => {
+    const first = found.get(`${one.contextId} ${one.appendId}`);
+    return first === undefined ? [] : [{ ...one, first }];
+  });
+}
+
 /** An append whose id is in the log: where its first new event is. */
-export interface FoundAppend {
-  readonly contextId: number;
-  readonly appendId: string;
+export interface FoundAppend extends AppendName {
   readonly append: Keyed;
   readonly first: { readonly offset: number; readonly createdAtUs: number };
 }
@@ -54,24 +59,22 @@ export interface FoundAppend {
  * stored than were sent, since a receipt for those would acknowledge what was never committed. One statement, and one for each append
  * with keys.
  */
-export async function storedReceipts(
-  session: SqlSession,
-  found: readonly FoundAppend[],
-): Promise<(AppendReceipt[] | CodedError)[]> {
+export async function storedReceipts(store: LogQueries, found: readonly FoundAppend[]): Promise<(AppendReceipt[] | CodedError)[]> {
   const claims: { readonly found: FoundAppend; readonly receipts: AppendReceipt[]; readonly added: readonly SentEvent[] }[] = [];
   for (const one of found) {
-    const receipts = receiptsFrom(one.append, one.first, await lookUpKeys(session, one.contextId, keysOf([one.append])));
+    const receipts = receiptsFrom(one.append, one.first, await lookUpKeys(store, one.contextId, keysOf([one.append])));
     claims.push({ found: one, receipts, added: one.append.events.filter((_, index) => !receipts[index]!.existing) });
   }
-  const rows = await session.query<StoredBodyRow>(storedBodies, [
-    int8Array(found.map(({ contextId }) => contextId)),
-    int8Array(found.map(({ first }) => first.offset)),
-    // One more than was sent, to see whether the stored append goes on.
-    int8Array(claims.map(({ added }) => added.length + 1)),
-  ]);
-  const stored = Map.groupBy(rows, ([ordinal]) => Number(ordinal) - 1);
+  const stored = await store.storedBodies(
+    claims.map(({ found: { contextId, first }, added }) => ({
+      contextId,
+      firstOffset: first.offset,
+      // One more than was sent, to see whether the stored append goes on.
+      count: added.length + 1,
+    })),
+  );
   return claims.map(({ found: { appendId, first }, receipts, added }, index) =>
-    isWhatWasSent(stored.get(index) ?? [], added, first.offset)
+    isWhatWasSent(stored[index]!, added, first.offset)
       ? receipts
       : codedError(
           "IDEMPOTENCY_CONFLICT",
@@ -98,18 +101,21 @@ function receiptsFrom(
 }
 
 /** Whether the rows from `firstOffset` on are the added events, and the append ends with them. */
-function isWhatWasSent(stored: readonly StoredBodyRow[], added: readonly SentEvent[], firstOffset: number): boolean {
+function isWhatWasSent(stored: readonly StoredBody[], added: readonly SentEvent[], firstOffset: number): boolean {
   const isSame = added.every((event, index) => {
     const row = stored[index];
     if (row === undefined) return false;
-    const [, offset, appendId, type, payload, metadata, key] = row;
-    if (Number(offset) !== firstOffset + index || (index > 0 && appendId !== null)) return false;
+    const { offset, appendId, type, payload, metadata, idempotencyKey } = row;
+    if (offset !== firstOffset + index || (index > 0 && appendId !== null)) return false;
     return (
-      type === event.type && key === event.idempotencyKey && isText(payload, event.payload) && isText(metadata, event.metadata)
+      type === event.type &&
+      idempotencyKey === event.idempotencyKey &&
+      isText(payload, event.payload) &&
+      isText(metadata, event.metadata)
     );
   });
   const following = stored[added.length];
-  return isSame && (following === undefined || following[2] !== null || Number(following[1]) !== firstOffset + added.length);
+  return isSame && (following === undefined || following.appendId !== null || following.offset !== firstOffset + added.length);
 }
 
 function isText(stored: string | null, sent: Buffer | null): boolean {

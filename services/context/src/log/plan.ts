@@ -310,6 +310,12 @@ class Planner {
   }
 }
 
+/** The feed shows one trace for each commit: that of its first traced append. */
+export function commitTraceparent({ rows }: PlannedCommit): string | null {
+  for (const { event } of rows) if (event.traceparent !== null) return event.traceparent;
+  return null;
+}
+
 /** Stands in the log's own records until it is known whose append they belong to. */
 const unnamed: Cause = { chain: "", depth: 0 };
 

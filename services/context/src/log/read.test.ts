@@ -7,9 +7,10 @@ import type { ContextAddress } from "./contract.js";
 import { EventTypes } from "./event-types.js";
 import { HeadCache } from "./head-cache.js";
 import { LogReader, type Page } from "./read.js";
-import { rowsReadBy } from "./query-plan.fixture.js";
-import { eventsOfTypesInBlocks, smallBodyBytes } from "./read.sql.js";
-import { PooledSession } from "./sql-session.js";
+import { smallBodyBytes } from "./log-store.js";
+import { PostgresLogStore } from "./postgres/postgres-log-store.js";
+import { rowsReadBy } from "./postgres/query-plan.fixture.js";
+import { eventsOfTypesInBlocks } from "./postgres/read.sql.js";
 import { write, type WrittenEvent } from "./sql-log.fixture.js";
 import { TypeBlocks } from "./type-blocks.js";
 
@@ -26,12 +27,12 @@ afterAll(() => pool.end());
 
 /** What another process would read through: nothing remembered. */
 function newReader(): LogReader {
-  const sql = new PooledSession(pool);
+  const store = new PostgresLogStore(pool);
   return new LogReader({
-    sql,
-    heads: new HeadConfirmer(new HeadCache({ maxContexts: 100, session: sql })),
-    types: new EventTypes(sql),
-    blocks: new TypeBlocks(sql),
+    store,
+    heads: new HeadConfirmer(new HeadCache({ maxContexts: 100, store })),
+    types: new EventTypes(store),
+    blocks: new TypeBlocks(store),
   });
 }
 

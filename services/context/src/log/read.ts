@@ -4,11 +4,11 @@
  * whatever is appended meanwhile.
  */
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
-import type { ContextAddress, SqlSession, Statement } from "./contract.js";
+import type { ContextAddress } from "./contract.js";
 import type { HeadConfirmer } from "./confirm.js";
 import type { EventTypes } from "./event-types.js";
-import { bodiesOf, eventsAfter, eventsOfTypesInBlocks, eventsOfTypesInRange, smallBodyBytes } from "./read.sql.js";
-import { RowDecoder, type BodyRow, type EventRow } from "./stored-event.js";
+import { smallBodyBytes, type LogStore, type OffsetRange, type StoredEvent } from "./log-store.js";
+import { EventDecoder } from "./stored-event.js";
 import { blockSize, type TypeBlocks } from "./type-blocks.js";
 
 export interface Page {
@@ -42,11 +42,17 @@ export interface Reads {
   read(address: ContextAddress, after: number, types: readonly string[], bounds: PageBounds, signal?: AbortSignal): Promise<Page>;
 }
 
+/** A stretch of a log that is looked through at once. */
+interface Segment {
+  readonly through: number;
+  readonly find: (types: readonly number[], limit: number) => Promise<StoredEvent[]>;
+}
+
 /** Ranges up to this many offsets are looked through event by event rather than by their blocks. */
 const directRange = 8 * blockSize;
 
 export interface LogReaderParts {
-  readonly sql: SqlSession;
+  readonly store: LogStore;
   readonly heads: HeadConfirmer;
   readonly types: EventTypes;
   readonly blocks: TypeBlocks;
@@ -85,7 +91,8 @@ export class LogReader implements Reads {
   /** The page after `after` of a context by its id, in one statement. */
   async pageOfAll(contextId: number, after: number, bounds: PageBounds): Promise<Page> {
     // One row more than wanted tells whether the page reaches the head.
-    const rows = await this.#query(eventsAfter, [contextId, after, bounds.limit + 1]);
+    this.#statements += 1;
+    const rows = await this.#parts.store.eventsAfter(contextId, after, bounds.limit + 1);
     const { events, bytes, isCut } = await this.#decode(contextId, rows, bounds);
     return { events, bytes, isAtHead: !isCut, scannedThrough: Number(events.at(-1)?.offset ?? after) };
   }
@@ -105,9 +112,9 @@ export class LogReader implements Reads {
     let position = after;
     while (position < through) {
       signal?.throwIfAborted();
-      const segment = await this.#segment(contextId, position, through);
+      const segment = await this.#segment({ contextId, after: position, through });
       const left = { limit: bounds.limit - events.length, maxBytes: Math.max(0, bounds.maxBytes - bytes) };
-      const rows = await this.#query(segment.statement, [contextId, position, left.limit + 1, types, segment.through]);
+      const rows = await segment.find(types, left.limit + 1);
       const found = await this.#decode(contextId, rows, left, events.length > 0);
       events.push(...found.events);
       bytes += found.bytes;
@@ -119,28 +126,31 @@ export class LogReader implements Reads {
   }
 
   /** What to look through next: what the blocks answer for, then the rest of the log event by event. */
-  async #segment(contextId: number, position: number, through: number): Promise<{ statement: Statement; through: number }> {
-    if (through - position <= directRange) return { statement: eventsOfTypesInRange, through };
-    const enteredBelow = await this.#parts.blocks.enteredBelow(contextId, position, through);
-    return { statement: eventsOfTypesInBlocks, through: Math.min(through, enteredBelow - 1) };
+  async #segment(rest: OffsetRange): Promise<Segment> {
+    const { store, blocks } = this.#parts;
+    const { contextId, after, through } = rest;
+    if (through - after <= directRange)
+      return { through, find: (types, limit) => this.#counted(store.eventsOfTypesInRange(rest, types, limit)) };
+    const range = { ...rest, through: Math.min(through, (await blocks.enteredBelow(contextId, after, through)) - 1) };
+    return { through: range.through, find: (types, limit) => this.#counted(store.eventsOfTypesInBlocks(range, types, limit)) };
   }
 
-  async #query(statement: Statement, values: readonly unknown[]): Promise<EventRow[]> {
+  #counted<Answer>(answer: Answer): Answer {
     this.#statements += 1;
-    return this.#parts.sql.query<EventRow>(statement, values);
+    return answer;
   }
 
   /** Takes the rows that fit; `isContinued` when the page holds events already, so that even the first row must fit. */
   async #decode(
     contextId: number,
-    rows: readonly EventRow[],
+    rows: readonly StoredEvent[],
     bounds: PageBounds,
     isContinued = false,
   ): Promise<{ events: Event[]; bytes: number; isCut: boolean }> {
     let bytes = 0;
     let count = 0;
-    const large: string[] = [];
-    for (const [offset, , , , , , , , , bodyBytes] of rows) {
+    const large: number[] = [];
+    for (const { offset, bodyBytes } of rows) {
       const fits = bytes + bodyBytes <= bounds.maxBytes || (count === 0 && !isContinued);
       if (!fits || count === bounds.limit) break;
       if (bodyBytes > smallBodyBytes) large.push(offset);
@@ -149,10 +159,10 @@ export class LogReader implements Reads {
     }
     const taken = rows.slice(0, count);
     const bodies = new Map(
-      large.length === 0 ? [] : (await this.#parts.sql.query<BodyRow>(bodiesOf, [contextId, large])).map((row) => [row[0], row]),
+      large.length === 0 ? [] : (await this.#parts.store.bodiesOf(contextId, large)).map((body) => [body.offset, body]),
     );
-    const decoder = new RowDecoder(await this.#parts.types.namesOf(taken.map(([, type]) => type)));
-    return { events: taken.map((row) => decoder.decode(row, bodies.get(row[0]))), bytes, isCut: count < rows.length };
+    const decoder = new EventDecoder(await this.#parts.types.namesOf(taken.map(({ type }) => type)));
+    return { events: taken.map((row) => decoder.decode(row, bodies.get(row.offset))), bytes, isCut: count < rows.length };
   }
 }
 

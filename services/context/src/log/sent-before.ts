@@ -2,12 +2,10 @@
  * Recognises appends that are in the log already, before they join a group. What is asked in one turn of the event loop, or while
  * a question is under way, is one question: a client that resumes with a thousand retries costs two statements.
  */
-import { appendIdBytes } from "./append-id.js";
-import type { AppendReceipt, ContextAddress, SqlSession } from "./contract.js";
+import type { AppendReceipt, ContextAddress } from "./contract.js";
 import type { HeadCache } from "./head-cache.js";
-import { committedAppends, type AppendRow } from "./head.sql.js";
-import { storedReceipts, type Keyed } from "./look-up.js";
-import { int8Array, uuidArray } from "./pg-array.js";
+import type { LogQueries } from "./log-store.js";
+import { findCommitted, storedReceipts, type Keyed } from "./look-up.js";
 
 /** Appends of one question. */
 const maxAsked = 4_096;
@@ -22,13 +20,13 @@ interface Asked {
 
 export class SentBefore {
   readonly #cache: HeadCache;
-  readonly #session: SqlSession;
+  readonly #store: LogQueries;
   #waiting: Asked[] = [];
   #isAsking = false;
 
-  constructor(cache: HeadCache, session: SqlSession) {
+  constructor(cache: HeadCache, store: LogQueries) {
     this.#cache = cache;
-    this.#session = session;
+    this.#store = store;
   }
 
   /** What an append was answered when it was committed; `null` when it was not. @throws CodedError UNAVAILABLE. */
@@ -55,30 +53,16 @@ export class SentBefore {
 
   async #answer(asked: readonly Asked[]): Promise<void> {
     const heads = await this.#cache.load(asked.map(({ address }) => address));
-    const born = asked.flatMap((one, index) => (heads[index] === undefined ? [] : [{ one, contextId: heads[index].contextId }]));
-    const rows =
-      born.length === 0
-        ? []
-        : await this.#session.query<AppendRow>(committedAppends, [
-            int8Array(born.map(({ contextId }) => contextId)),
-            uuidArray(born.map(({ one }) => appendIdBytes(one.appendId))),
-          ]);
-    const found = new Map(
-      rows.map(([contextId, appendId, offset, createdAtUs]) => [
-        `${contextId} ${appendId}`,
-        { offset: Number(offset), createdAtUs: Number(createdAtUs) },
-      ]),
+    const born = asked.flatMap(({ appendId, append, ...asker }, index) =>
+      heads[index] === undefined ? [] : [{ asker, contextId: heads[index].contextId, appendId, append }],
     );
-    const known = born.flatMap(({ one, contextId }) => {
-      const first = found.get(`${contextId} ${one.appendId}`);
-      return first === undefined ? [] : [{ one, contextId, appendId: one.appendId, append: one.append, first }];
-    });
+    const known = await findCommitted(this.#store, born);
     if (known.length > 0) {
-      const outcomes = await storedReceipts(this.#session, known);
-      known.forEach(({ one }, index) => {
+      const outcomes = await storedReceipts(this.#store, known);
+      known.forEach(({ asker }, index) => {
         const outcome = outcomes[index]!;
-        if (outcome instanceof Error) one.fail(outcome);
-        else one.answer(outcome);
+        if (outcome instanceof Error) asker.fail(outcome);
+        else asker.answer(outcome);
       });
     }
     // Those answered above take no second answer.

@@ -8,9 +8,10 @@ import type { CommitObserver, ContextAddress, ContextHead } from "./contract.js"
 import { EventTypes } from "./event-types.js";
 import { HeadCache } from "./head-cache.js";
 import { LogWriter, type LogWriterOptions } from "./log-writer.js";
+import type { LogStore } from "./log-store.js";
 import { LogReader, type Page, type PageBounds, type Reads } from "./read.js";
 import type { ShardMap } from "./shard-map.js";
-import { PooledSession } from "./sql-session.js";
+import { PostgresLogStore } from "./postgres/postgres-log-store.js";
 import { TypeBlocks } from "./type-blocks.js";
 
 export interface ShardOptions {
@@ -28,7 +29,7 @@ export interface ShardOptions {
 
 export class Shard implements LogShard {
   readonly pool: Pool;
-  readonly session: PooledSession;
+  readonly store: LogStore;
   readonly cache: HeadCache;
   readonly writer: LogWriter;
   readonly heads: HeadConfirmer;
@@ -36,10 +37,10 @@ export class Shard implements LogShard {
 
   constructor({ url, maxConnections, pooler, maxContexts, onCommit, onFault, failpoint, writer }: ShardOptions) {
     this.pool = createPool({ url, applicationName: "context", max: maxConnections, planCacheMode: "force_generic_plan", pooler });
-    this.session = new PooledSession(this.pool);
-    this.cache = new HeadCache({ maxContexts, session: this.session });
+    this.store = new PostgresLogStore(this.pool);
+    this.cache = new HeadCache({ maxContexts, store: this.store });
     this.writer = new LogWriter({
-      pool: this.pool,
+      store: this.store,
       cache: this.cache,
       onCommit,
       writer,
@@ -50,16 +51,16 @@ export class Shard implements LogShard {
     });
     this.heads = new HeadConfirmer(this.cache);
     this.reader = new LogReader({
-      sql: this.session,
+      store: this.store,
       heads: this.heads,
-      types: new EventTypes(this.session),
-      blocks: new TypeBlocks(this.session),
+      types: new EventTypes(this.store),
+      blocks: new TypeBlocks(this.store),
     });
   }
 
   /** Resolves when the database answers. @throws CodedError UNAVAILABLE. */
-  async ping(): Promise<void> {
-    await this.session.query({ name: "ping", text: "select 1" }, []);
+  ping(): Promise<void> {
+    return this.store.ping();
   }
 
   /** Ends appends under way with their answers, then the connections. */

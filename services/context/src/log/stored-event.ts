@@ -1,28 +1,10 @@
 /**
- * From a row of the log to the event that callers see. Bodies stay the text their writer sent; only the stamped source is parsed,
+ * From a stored event to the event that callers see. Bodies stay the text their writer sent; only the stamped source is parsed,
  * and events that follow each other mostly share it.
  */
 import type { Event, Source } from "@iterate-platform/proto/iterate/type/v1/event";
 import { CodedError } from "iterate/lib";
-
-/** Columns of a read, in the order of `read.sql.ts`: 8-byte integers as text, as the driver answers them. */
-export type EventRow = readonly [
-  offset: string,
-  type: number,
-  formatVersion: number,
-  createdAtUs: string,
-  source: string,
-  traceparent: string | null,
-  idempotencyKey: string | null,
-  /** `null` also when the bodies are larger than what a first look sends. */
-  payload: string | null,
-  metadata: string | null,
-  /** Bytes of both bodies. */
-  bodyBytes: number,
-];
-
-/** The bodies of an event, read apart. */
-export type BodyRow = readonly [offset: string, payload: string | null, metadata: string | null];
+import type { EventBodies, StoredEvent } from "./log-store.js";
 
 /** The stored JSON of a source. */
 export interface StoredSource {
@@ -37,8 +19,8 @@ export interface StoredSource {
   readonly platform?: boolean;
 }
 
-/** Turns rows of one page into events; remembers the last source, so make one for each page or stream. */
-export class RowDecoder {
+/** Turns the stored events of one page into what callers see; remembers the last source, so make one for each page or stream. */
+export class EventDecoder {
   readonly #nameOf: (type: number) => string;
   #sourceText = "";
   #source: Source | undefined;
@@ -48,14 +30,12 @@ export class RowDecoder {
   }
 
   /** @throws CodedError EVENT_UNREADABLE{offset} when the row is not one the platform wrote; read after it. */
-  decode(
-    [offset, type, formatVersion, createdAtUs, source, traceparent, idempotencyKey, smallPayload, smallMetadata]: EventRow,
-    bodies: BodyRow | undefined,
-  ): Event {
-    const [, payload, metadata] = bodies ?? [offset, smallPayload, smallMetadata];
+  decode(stored: StoredEvent, bodies: EventBodies | undefined): Event {
+    const { offset, source, traceparent, idempotencyKey, createdAtUs, formatVersion } = stored;
+    const { payload, metadata } = bodies ?? stored;
     return {
       offset: BigInt(offset),
-      type: this.#nameOf(type),
+      type: this.#nameOf(stored.type),
       payload: payload === null ? undefined : Buffer.from(payload),
       metadata: metadata === null ? undefined : Buffer.from(metadata),
       idempotencyKey: idempotencyKey ?? "",
@@ -66,13 +46,13 @@ export class RowDecoder {
     };
   }
 
-  #sourceOf(text: string, offset: string): Source | undefined {
+  #sourceOf(text: string, offset: number): Source | undefined {
     if (text !== this.#sourceText) {
       try {
         this.#source = decodeSource(text);
       } catch (cause) {
         throw new CodedError("EVENT_UNREADABLE", `the event at offset ${offset} has a source that cannot be read; read after it`, {
-          data: { offset: Number(offset) },
+          data: { offset },
           cause,
         });
       }

@@ -5,8 +5,7 @@
  * events, in steps that are kept even when the reader goes away), and a type that occurs everywhere is found no faster than by
  * reading everything.
  */
-import type { SqlSession } from "./contract.js";
-import { enterTypeBlocks, typeBlockMark } from "./read.sql.js";
+import type { LogStore } from "./log-store.js";
 
 export const blockSize = 1024;
 /** Blocks entered by one statement: some 65,000 events, well below any statement timeout. */
@@ -15,13 +14,13 @@ const blocksPerStep = 64;
 const maxMarks = 10_000;
 
 export class TypeBlocks {
-  readonly #sql: SqlSession;
+  readonly #store: LogStore;
   /** Never ahead of the database. */
   readonly #marks = new Map<number, number>();
   readonly #entering = new Map<number, Promise<void>>();
 
-  constructor(sql: SqlSession) {
-    this.#sql = sql;
+  constructor(store: LogStore) {
+    this.#store = store;
   }
 
   /**
@@ -40,8 +39,7 @@ export class TypeBlocks {
   }
 
   async #readMark(contextId: number): Promise<number> {
-    const [row] = await this.#sql.query<readonly [string]>(typeBlockMark, [contextId]);
-    const mark = row === undefined ? 0 : Number(row[0]);
+    const mark = await this.#store.typeBlockMark(contextId);
     this.#keep(contextId, mark);
     return mark;
   }
@@ -50,7 +48,7 @@ export class TypeBlocks {
   async #enter(contextId: number, from: number, to: number): Promise<void> {
     const running = this.#entering.get(contextId);
     if (running !== undefined) return running;
-    const step = this.#sql.query(enterTypeBlocks, [contextId, from, to]).then(() => this.#keep(contextId, to));
+    const step = this.#store.enterTypeBlocks(contextId, from, to).then(() => this.#keep(contextId, to));
     this.#entering.set(contextId, step);
     try {
       await step;

@@ -1,8 +1,6 @@
 /** Numbers of event types on their way into the log. A type gets its number when its first event is about to be committed. */
 import { codedError } from "iterate/lib";
-import type { SqlSession } from "./contract.js";
-import { addTypes, typeNumbers } from "./head.sql.js";
-import { textArray } from "./pg-array.js";
+import type { LogQueries } from "./log-store.js";
 
 /** Types held at most; beyond it the held ones are let go and asked for again. */
 const maxHeld = 100_000;
@@ -29,16 +27,15 @@ export class TypeNumbers {
   }
 
   /** Gives each of `names` its number: one statement for those that exist, two more when some are new. */
-  async learn(names: readonly string[], session: SqlSession): Promise<void> {
-    const missing = await this.#read(names, session);
+  async learn(names: readonly string[], store: LogQueries): Promise<void> {
+    const missing = await this.#read(names, store);
     if (missing.length === 0) return;
-    await session.query(addTypes, [textArray(missing)]);
-    await this.#read(missing, session);
+    await store.addTypes(missing);
+    await this.#read(missing, store);
   }
 
-  async #read(names: readonly string[], session: SqlSession): Promise<string[]> {
-    for (const [name, number] of await session.query<readonly [string, number]>(typeNumbers, [textArray(names)]))
-      this.#numbers.set(name, number);
+  async #read(names: readonly string[], store: LogQueries): Promise<string[]> {
+    for (const [name, number] of await store.typeNumbers(names)) this.#numbers.set(name, number);
     return names.filter((name) => !this.#numbers.has(name));
   }
 }

@@ -3,13 +3,7 @@
  * may name transactions that were lost and whose ids are given out anew, so it is taken for the start: the feed is read again.
  */
 import { codedError } from "iterate/lib";
-
-export interface FeedPosition {
-  /** Transaction id: 64 bits, as text. */
-  readonly xid: string;
-  readonly contextId: number;
-  readonly commitNo: number;
-}
+import type { FeedPosition } from "../log/log-store.js";
 
 export const feedStart: FeedPosition = { xid: "0", contextId: 0, commitNo: 0 };
 

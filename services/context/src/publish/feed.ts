@@ -4,9 +4,8 @@
  * the database server, holds it back, while what it holds back is told by `isAtHead` being false.
  */
 import type { Commit } from "@iterate-platform/proto/iterate/context/v1/feed";
-import type { SqlSession, Statement } from "../log/contract.js";
+import type { FeedCommit, LogStore } from "../log/log-store.js";
 import { decodePosition, encodePosition } from "./feed-position.js";
-import { commitsAfter, hasCommitsAfter, type FeedRow } from "./feed.sql.js";
 
 export interface FeedPage {
   readonly commits: readonly Commit[];
@@ -16,33 +15,31 @@ export interface FeedPage {
   readonly isAtHead: boolean;
 }
 
-const generationOf: Statement = { name: "feed_generation", text: "select generation from shard" };
-
 /**
  * The page after `after`, an earlier answer's `next` or empty for the start.
  *
  * @throws CodedError INVALID_INPUT when `after` is no position of the partition; UNAVAILABLE (retryable).
  */
-export async function listCommits(sql: SqlSession, partition: number, after: string, limit: number): Promise<FeedPage> {
-  const [generationRow] = await sql.query<readonly [number]>(generationOf, []);
-  const generation = generationRow![0];
+export async function listCommits(store: LogStore, partition: number, after: string, limit: number): Promise<FeedPage> {
+  const generation = await store.generation();
   const from = decodePosition(partition, generation, after);
-  const rows = await sql.query<FeedRow>(commitsAfter, [partition, from.xid, from.contextId, from.commitNo, limit]);
-  const last = rows.at(-1);
-  const position = last === undefined ? from : { xid: last[0], contextId: Number(last[1]), commitNo: Number(last[2]) };
+  const found = await store.commitsAfter(partition, from, limit);
+  const position = found.at(-1)?.position ?? from;
   // Asked after the page: what came in between is told as more to read, never the reverse.
-  const isAtHead =
-    rows.length < limit &&
-    (await sql.query(hasCommitsAfter, [partition, position.xid, position.contextId, position.commitNo])).length === 0;
-  return { commits: rows.map((row) => commitOf(partition, row)), next: encodePosition(partition, generation, position), isAtHead };
+  const isAtHead = found.length < limit && !(await store.hasCommitsAfter(partition, position));
+  return {
+    commits: found.map((commit) => messageOf(partition, commit)),
+    next: encodePosition(partition, generation, position),
+    isAtHead,
+  };
 }
 
-function commitOf(
+function messageOf(
   partition: number,
-  [, , commitNo, owner, path, firstOffset, lastOffset, lastControl, traceparent, atUs]: FeedRow,
+  { position: { commitNo }, address, firstOffset, lastOffset, lastControl, traceparent, atUs }: FeedCommit,
 ): Commit {
   return {
-    context: { owner, path },
+    context: address,
     partition,
     commitNo: BigInt(commitNo),
     firstOffset: BigInt(firstOffset),

@@ -8,7 +8,7 @@ import { EventTypes } from "../log/event-types.js";
 import { HeadCache } from "../log/head-cache.js";
 import { LogReader, type Page } from "../log/read.js";
 import { plainSource, write, type WrittenEvent } from "../log/sql-log.fixture.js";
-import { PooledSession } from "../log/sql-session.js";
+import { PostgresLogStore } from "../log/postgres/postgres-log-store.js";
 import { streamEvents, type StreamRequest } from "../log/stream.js";
 import { TypeBlocks } from "../log/type-blocks.js";
 import { Waits } from "../log/wait.js";
@@ -30,10 +30,10 @@ export class Pod {
   constructor(databaseUrl: string, brokerUrl: string) {
     this.pool = createPool({ url: databaseUrl, applicationName: "context", max: 8 });
     this.broker = connectBroker({ url: brokerUrl, name: "context", log: quietLog });
-    const sql = new PooledSession(this.pool);
-    this.cache = new HeadCache({ maxContexts: 1_000, session: sql });
+    const store = new PostgresLogStore(this.pool);
+    this.cache = new HeadCache({ maxContexts: 1_000, store });
     this.heads = new HeadConfirmer(this.cache);
-    this.reader = new LogReader({ sql, heads: this.heads, types: new EventTypes(sql), blocks: new TypeBlocks(sql) });
+    this.reader = new LogReader({ store, heads: this.heads, types: new EventTypes(store), blocks: new TypeBlocks(store) });
     this.stream = new CommitStream({ broker: this.broker, log: quietLog, replicas: 1 });
     this.news = new CommitNews({ broker: this.broker, log: quietLog, heads: this.heads, onUnstored: () => this.stream.ensure() });
     this.waits = new Waits({ reader: this.reader, heads: this.heads, live: this.news.hub, maxWaiters: 100 });

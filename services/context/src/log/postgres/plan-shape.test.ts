@@ -3,7 +3,7 @@ import { useTestDatabase } from "@iterate-platform/testing";
 import { createPool, type Pool } from "@iterate-platform/service/postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { commitStatement } from "./commit.sql.js";
-import { migrateLog, startEngine } from "./engine.fixture.js";
+import { migrateLog, startEngine } from "../engine.fixture.js";
 import * as head from "./head.sql.js";
 import { boolArray, byteaArray, int2Array, int4Array, int8Array, textArray, uuidArray } from "./pg-array.js";
 

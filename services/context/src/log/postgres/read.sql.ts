@@ -3,13 +3,25 @@
  * bodies the size: the reader decides what fits and asks for the large ones that do. (Counting bytes by a window in the statement
  * costs three times as much as reading the rows.)
  */
-import type { Statement } from "./contract.js";
-
-/** Bodies of an event up to this size, together, are sent at the first look. */
-export const smallBodyBytes = 8_192;
+import { smallBodyBytes } from "../log-store.js";
+import type { Statement } from "./sql-session.js";
 
 const bodyBytes = "coalesce(octet_length(payload), 0) + coalesce(octet_length(metadata), 0)";
 const small = (column: string): string => `case when ${bodyBytes} <= ${smallBodyBytes} then ${column} end`;
+
+/** 8-byte integers come as text, as the driver answers them. */
+export type EventRow = readonly [
+  offset: string,
+  type: number,
+  formatVersion: number,
+  createdAtUs: string,
+  source: string,
+  traceparent: string | null,
+  idempotencyKey: string | null,
+  payload: string | null,
+  metadata: string | null,
+  bodyBytes: number,
+];
 
 /** `EventRow`. */
 const columns = `"offset", type, format_version, round(date_part('epoch', created_at) * 1e6)::bigint, source, traceparent, idempotency_key,
@@ -48,16 +60,12 @@ export const eventsOfTypesInBlocks: Statement = {
     order by block.block, found."offset" limit $3`,
 };
 
-/** Bodies of the events $2 of context $1: [offset, payload, metadata]. */
+export type BodyRow = readonly [offset: string, payload: string | null, metadata: string | null];
+
+/** Bodies of the events $2 of context $1: `BodyRow`. */
 export const bodiesOf: Statement = {
   name: "bodies_of",
   text: `select "offset", payload, metadata from event where context_id = $1 and "offset" = any($2::bigint[])`,
-};
-
-/** Numbers of the types named in `$1`: [name, type]. */
-export const typesByName: Statement = {
-  name: "types_by_name",
-  text: `select name, type from event_type where name = any($1::text[])`,
 };
 
 /** Names of the types numbered in `$1`: [type, name]. */

@@ -1,5 +1,5 @@
 /** What the write side asks of the database about contexts, each for many contexts at once. */
-import type { Statement } from "./contract.js";
+import type { Statement } from "./sql-session.js";
 
 const micros = (column: string): string => `(extract(epoch from ${column}) * 1000000)::bigint`;
 

@@ -3,7 +3,7 @@ import { createPool, type Pool, type PoolConnection } from "@iterate-platform/se
 import { eventually, useTestDatabase } from "@iterate-platform/testing";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { commitStatement, type CommitRow } from "./commit.sql.js";
-import { migrateLog } from "./engine.fixture.js";
+import { migrateLog } from "../engine.fixture.js";
 import { claimNextCommit } from "./head.sql.js";
 import { boolArray, byteaArray, int2Array, int4Array, int8Array, textArray, uuidArray } from "./pg-array.js";
 

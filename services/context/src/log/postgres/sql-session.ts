@@ -1,6 +1,17 @@
 /** Sessions of the log over the pools of the service library. Counts statements, which is what an append is paid in. */
 import type { Pool, PoolConnection } from "@iterate-platform/service/postgres";
-import type { SqlSession, Statement } from "./contract.js";
+
+/** One statement with a fixed text; a connection keeps it prepared under its name. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** Whatever runs a statement: one connection, or a pool. Rows come as arrays of column values, integers of 8 bytes as text. */
+export interface SqlSession {
+  /** @throws CodedError UNAVAILABLE (retryable) when the database is away, or the driver's error. */
+  query<Row extends readonly unknown[]>(statement: Statement, values: readonly unknown[]): Promise<Row[]>;
+}
 
 /** Statements sent by this process, by name. */
 export const statementCounts = new Map<string, number>();
@@ -34,10 +45,7 @@ export class LaneSession implements SqlSession {
     return (await this.#connection.query<Row>({ name: statement.name, text: statement.text, rowMode: "array" }, values)).rows;
   }
 
-  /**
-   * Runs `work` in a transaction on this connection: committed when it answers true, rolled back otherwise. After any failure the
-   * connection is given up, so that nothing which follows can see, or believe, what was never committed.
-   */
+  /** As `LogLane.transaction`. */
   async transaction(work: () => Promise<boolean>): Promise<void> {
     try {
       await this.query(begin, []);

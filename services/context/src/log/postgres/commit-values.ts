@@ -1,38 +1,23 @@
-/** The values of the commit statement: planned commits of several contexts as columns. */
-import type { ContextHead } from "./contract.js";
-import type { CoreState } from "../core/contract.js";
-import { changedConcerns, coreVersion } from "../core/fold.js";
-import { appendIdBytes } from "./append-id.js";
+/** The values of the commit statement: planned commits of several contexts as columns, each event looked at once. */
+import { appendIdBytes } from "../append-id.js";
+import type { CommitGroup, CommitToWrite } from "../log-store.js";
+import { commitTraceparent } from "../plan.js";
 import type { CommitShape } from "./commit.sql.js";
-import type { PlannedCommit } from "./plan.js";
 import { boolArray, byteaArray, int2Array, int4Array, int8Array, sparse, textArray, uuidArray } from "./pg-array.js";
-
-/** A planned commit whose context has its id. */
-export interface CommitToWrite {
-  readonly head: ContextHead;
-  readonly commit: PlannedCommit;
-  /** What the core rows of the context hold now. */
-  readonly storedCore: CoreState;
-}
 
 export interface CommitValues {
   readonly shape: CommitShape;
   readonly values: unknown[];
 }
 
-export function commitValues(
-  commits: readonly CommitToWrite[],
-  generation: number,
-  writer: number,
-  typeNumber: (type: string) => number,
-  isClaimed: boolean,
-): CommitValues {
+export function commitValues(group: CommitGroup, isClaimed: boolean): CommitValues {
+  const { commits, generation, writer } = group;
   const planned = commits.map(({ commit }) => commit);
-  const columns = eventColumns(commits, typeNumber);
+  const columns = eventColumns(group);
   const values: unknown[] = [
     generation,
     writer,
-    int8Array(commits.map(({ head }) => head.contextId)),
+    int8Array(commits.map(({ contextId }) => contextId)),
     int8Array(planned.map(({ commitNo }) => commitNo)),
     int8Array(planned.map(({ firstOffset }) => firstOffset)),
     int8Array(planned.map(({ lastOffset }) => lastOffset)),
@@ -54,12 +39,12 @@ export function commitValues(
     sparse(columns.metadata, textArray),
   ];
   const hasKeys = addKeys(values, commits);
-  const hasCore = addCore(values, commits);
+  const hasCore = addCore(values, group);
   return { shape: { hasKeys, hasCore, isClaimed }, values };
 }
 
 /** The events of all commits by column, in one pass. */
-function eventColumns(commits: readonly CommitToWrite[], typeNumber: (type: string) => number) {
+function eventColumns({ commits, typeNumber }: CommitGroup) {
   const columns = {
     contextId: [] as number[],
     offset: [] as number[],
@@ -74,10 +59,10 @@ function eventColumns(commits: readonly CommitToWrite[], typeNumber: (type: stri
     payload: [] as (Buffer | null)[],
     metadata: [] as (Buffer | null)[],
   };
-  for (const { head, commit } of commits) {
+  for (const { contextId, commit } of commits) {
     let offset = commit.firstOffset;
     for (const { event, appendId } of commit.rows) {
-      columns.contextId.push(head.contextId);
+      columns.contextId.push(contextId);
       columns.offset.push(offset);
       columns.type.push(typeNumber(event.type));
       columns.formatVersion.push(event.formatVersion);
@@ -95,18 +80,12 @@ function eventColumns(commits: readonly CommitToWrite[], typeNumber: (type: stri
   return columns;
 }
 
-/** The feed shows one trace for each commit: that of its first traced append. */
-export function commitTraceparent({ rows }: PlannedCommit): string | null {
-  for (const { event } of rows) if (event.traceparent !== null) return event.traceparent;
-  return null;
-}
-
 function addKeys(values: unknown[], commits: readonly CommitToWrite[]): boolean {
   const contextIds: number[] = [];
   const keys: string[] = [];
-  for (const { head, commit } of commits) {
+  for (const { contextId, commit } of commits) {
     for (const key of commit.keysToCheck) {
-      contextIds.push(head.contextId);
+      contextIds.push(contextId);
       keys.push(key);
     }
   }
@@ -115,22 +94,20 @@ function addKeys(values: unknown[], commits: readonly CommitToWrite[]): boolean 
   return true;
 }
 
-/** Rows of the concerns that changed since they were stored, of the commits that hold a control event. */
-function addCore(values: unknown[], commits: readonly CommitToWrite[]): boolean {
+function addCore(values: unknown[], { commits, reducerVersion }: CommitGroup): boolean {
   const contextIds: number[] = [];
   const concerns: string[] = [];
-  const asOf: number[] = [];
+  const asOfs: number[] = [];
   const states: string[] = [];
-  for (const { head, commit, storedCore } of commits) {
-    if (commit.lastControl !== commit.commitNo) continue;
-    for (const concern of changedConcerns(storedCore, commit.core)) {
-      contextIds.push(head.contextId);
+  for (const { contextId, core } of commits) {
+    for (const { concern, asOf, state } of core) {
+      contextIds.push(contextId);
       concerns.push(concern);
-      asOf.push(commit.lastOffset);
-      states.push(JSON.stringify(commit.core[concern]));
+      asOfs.push(asOf);
+      states.push(state);
     }
   }
   if (contextIds.length === 0) return false;
-  values.push(coreVersion, int8Array(contextIds), textArray(concerns), int8Array(asOf), textArray(states));
+  values.push(reducerVersion, int8Array(contextIds), textArray(concerns), int8Array(asOfs), textArray(states));
   return true;
 }

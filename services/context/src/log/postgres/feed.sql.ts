@@ -1,5 +1,5 @@
 /** The commit feed of one partition: the one read that goes by time, over all contexts of a partition. */
-import type { Statement } from "../log/contract.js";
+import type { Statement } from "./sql-session.js";
 
 export type FeedRow = readonly [
   xid: string,

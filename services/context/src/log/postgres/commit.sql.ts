@@ -6,7 +6,7 @@
  * A key that is taken keeps its context out of the commit and comes back as a row of its own; so does a generation of the shard
  * that is not the one the group was planned in, by leaving every context out.
  */
-import type { Statement } from "./contract.js";
+import type { Statement } from "./sql-session.js";
 
 /** What a group brings: a part that is not there costs the plan nothing. */
 export interface CommitShape {

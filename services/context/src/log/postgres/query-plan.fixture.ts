@@ -1,6 +1,6 @@
 /** What a statement costs: how many rows its plan, made without looking at the values as the service's pools do, reads from tables. */
 import type { Pool } from "@iterate-platform/service/postgres";
-import type { Statement } from "./contract.js";
+import type { Statement } from "./sql-session.js";
 
 interface PlanNode {
   readonly [name: string]: unknown;

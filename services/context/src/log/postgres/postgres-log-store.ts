@@ -1,0 +1,131 @@
+/** The log in Postgres. */
+import type { Pool } from "@iterate-platform/service/postgres";
+import type { EventBodies, FeedCommit, FeedPosition, LogLane, LogStore, OffsetRange, StoredEvent } from "../log-store.js";
+import { commitsAfter, hasCommitsAfter, type FeedRow } from "./feed.sql.js";
+import { PostgresLane } from "./lane.js";
+import { PostgresQueries } from "./queries.js";
+import {
+  bodiesOf,
+  enterTypeBlocks,
+  eventsAfter,
+  eventsOfTypesInBlocks,
+  eventsOfTypesInRange,
+  typeBlockMark,
+  typesByNumber,
+  type BodyRow,
+  type EventRow,
+} from "./read.sql.js";
+import { LaneSession, PooledSession } from "./sql-session.js";
+
+export class PostgresLogStore extends PostgresQueries<PooledSession> implements LogStore {
+  readonly #pool: Pool;
+
+  /** Named statements must keep their plans: `planCacheMode: "force_generic_plan"`. Each lane keeps one connection of the pool. */
+  constructor(pool: Pool) {
+    super(new PooledSession(pool));
+    this.#pool = pool;
+  }
+
+  openLane(): LogLane {
+    return new PostgresLane(new LaneSession(this.#pool));
+  }
+
+  async eventsAfter(contextId: number, after: number, limit: number): Promise<StoredEvent[]> {
+    return (await this.session.query<EventRow>(eventsAfter, [contextId, after, limit])).map(storedEvent);
+  }
+
+  async eventsOfTypesInRange(
+    { contextId, after, through }: OffsetRange,
+    types: readonly number[],
+    limit: number,
+  ): Promise<StoredEvent[]> {
+    return (await this.session.query<EventRow>(eventsOfTypesInRange, [contextId, after, limit, types, through])).map(storedEvent);
+  }
+
+  async eventsOfTypesInBlocks(
+    { contextId, after, through }: OffsetRange,
+    types: readonly number[],
+    limit: number,
+  ): Promise<StoredEvent[]> {
+    return (await this.session.query<EventRow>(eventsOfTypesInBlocks, [contextId, after, limit, types, through])).map(storedEvent);
+  }
+
+  async bodiesOf(contextId: number, offsets: readonly number[]): Promise<EventBodies[]> {
+    const rows = await this.session.query<BodyRow>(bodiesOf, [contextId, offsets]);
+    return rows.map(([offset, payload, metadata]) => ({ offset: Number(offset), payload, metadata }));
+  }
+
+  async typeNames(types: readonly number[]): Promise<ReadonlyMap<number, string>> {
+    return new Map(await this.session.query<readonly [number, string]>(typesByNumber, [types]));
+  }
+
+  async typeBlockMark(contextId: number): Promise<number> {
+    const [row] = await this.session.query<readonly [string]>(typeBlockMark, [contextId]);
+    return row === undefined ? 0 : Number(row[0]);
+  }
+
+  async enterTypeBlocks(contextId: number, from: number, to: number): Promise<void> {
+    await this.session.query(enterTypeBlocks, [contextId, from, to]);
+  }
+
+  async commitsAfter(partition: number, { xid, contextId, commitNo }: FeedPosition, limit: number): Promise<FeedCommit[]> {
+    return (await this.session.query<FeedRow>(commitsAfter, [partition, xid, contextId, commitNo, limit])).map(feedCommit);
+  }
+
+  async hasCommitsAfter(partition: number, { xid, contextId, commitNo }: FeedPosition): Promise<boolean> {
+    return (await this.session.query(hasCommitsAfter, [partition, xid, contextId, commitNo])).length > 0;
+  }
+
+  async ping(): Promise<void> {
+    await this.session.query({ name: "ping", text: "select 1" }, []);
+  }
+}
+
+function storedEvent([
+  offset,
+  type,
+  formatVersion,
+  createdAtUs,
+  source,
+  traceparent,
+  idempotencyKey,
+  payload,
+  metadata,
+  bodyBytes,
+]: EventRow): StoredEvent {
+  return {
+    offset: Number(offset),
+    type,
+    formatVersion,
+    createdAtUs: Number(createdAtUs),
+    source,
+    traceparent,
+    idempotencyKey,
+    payload,
+    metadata,
+    bodyBytes,
+  };
+}
+
+function feedCommit([
+  xid,
+  contextId,
+  commitNo,
+  owner,
+  path,
+  firstOffset,
+  lastOffset,
+  lastControl,
+  traceparent,
+  atUs,
+]: FeedRow): FeedCommit {
+  return {
+    position: { xid, contextId: Number(contextId), commitNo: Number(commitNo) },
+    address: { owner, path },
+    firstOffset: Number(firstOffset),
+    lastOffset: Number(lastOffset),
+    lastControl: Number(lastControl),
+    traceparent,
+    atUs: Number(atUs),
+  };
+}
