@@ -1,23 +1,20 @@
-/** The closed catalog of event types under `events.iterate.com/`. */
+/** The closed catalog of event types under `events.iterate.com/`, collected from the contract file of each namespace. */
 import * as github from "./github.js";
 import * as itx from "./itx.js";
 import * as project from "./project.js";
 import * as repo from "./repo.js";
 import * as secret from "./secret.js";
-import type { EventTypeDeclaration } from "./event-type.js";
+import { collectCatalog } from "./vocabulary.js";
 
-export { eventType, platformPrefix } from "./event-type.js";
-export type { EventTypeDeclaration } from "./event-type.js";
+export { eventFamilies, eventType, platformPrefix } from "./event-type.js";
+export type { EarlierFormat, EphemeralKind, EventFamily, EventTypeDeclaration } from "./event-type.js";
+export { newestFormat } from "./format.js";
+export { isPlatformType, testTypePrefix, typeNameProblem } from "./naming.js";
+export { renamedTypes } from "./renamed.js";
+export type { Rename, Renames } from "./renamed.js";
+export { collectCatalog, vocabularyProblems } from "./vocabulary.js";
+export type { VocabularyProblem } from "./vocabulary.js";
 export { github, itx, project, repo, secret };
 
-const isDeclaration = (value: unknown): value is EventTypeDeclaration =>
-  typeof value === "object" && value !== null && "type" in value && "payload" in value;
-
-/** Every declared type by its full name. */
-export const eventCatalog: ReadonlyMap<string, EventTypeDeclaration> = new Map(
-  [itx, project, repo, github, secret].flatMap((module) =>
-    Object.values<unknown>(module)
-      .filter(isDeclaration)
-      .map((declaration) => [declaration.type, declaration] as const),
-  ),
-);
+/** Every declared type by its full name. No other type under the prefix can be appended, but those of tests. */
+export const eventCatalog = collectCatalog({ itx, project, repo, github, secret });

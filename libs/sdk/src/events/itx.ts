@@ -45,7 +45,12 @@ export const subscriptionConfigured = eventType(
     /** With a null target: remove only the row that the event at this offset configured. */
     ifConfiguredAtOffset: offset.optional(),
   }),
-  { description: "A row of the subscription table was set or removed.", writer: "anyone", control: true },
+  {
+    description: "A row of the subscription table was set or removed.",
+    writer: "anyone",
+    control: true,
+    family: "itx/subscription-",
+  },
 );
 
 export const subscriptionDeliveryHalted = eventType(
@@ -63,6 +68,7 @@ export const subscriptionDeliveryHalted = eventType(
     description: "A subscription's attempts are used up or cannot help; delivery waits for a resume.",
     writer: "platform",
     control: true,
+    family: "itx/subscription-",
   },
 );
 
@@ -76,7 +82,11 @@ export const subscriptionDeliveryFailed = eventType(
     type: z.string(),
     error: failure,
   }),
-  { description: "An emitted event was refused for good and is kept as a dead letter.", writer: "platform" },
+  {
+    description: "An emitted event was refused for good and is kept as a dead letter.",
+    writer: "platform",
+    family: "itx/subscription-",
+  },
 );
 
 export const subscriptionDeliveryResumed = eventType(
@@ -90,6 +100,7 @@ export const subscriptionDeliveryResumed = eventType(
     description: "A halted subscription was told to continue, or to continue from another place.",
     writer: "anyone",
     control: true,
+    family: "itx/subscription-",
   },
 );
 
@@ -98,25 +109,60 @@ export const rewriteRuleConfigured = eventType(
   z.object({
     /** The expression the rule answers; `itx.config` is the published code of a project. */
     match: z.literal("itx.config"),
-    target: z.tuple([
-      z.literal("itx"),
-      z.literal("builtins"),
-      z.literal("workers"),
-      z.tuple([
-        z.literal("get"),
-        z.object({
-          source: z.object({ repo: z.string(), commit: z.string() }),
-          digest: z.string(),
-          generation: offset,
-          modules: z
-            .array(z.object({ file: z.string(), module: z.string(), identity: z.string(), classes: z.array(z.string()) }))
-            .max(200),
-          mainModule: z.string().nullable(),
-        }),
-      ]),
-    ]),
+    /** Null takes the published code away. */
+    target: z
+      .tuple([
+        z.literal("itx"),
+        z.literal("builtins"),
+        z.literal("workers"),
+        z.tuple([
+          z.literal("get"),
+          z.object({
+            source: z.object({ repo: z.string(), commit: z.string() }),
+            digest: z.string(),
+            generation: offset,
+            modules: z
+              .array(z.object({ file: z.string(), module: z.string(), identity: z.string(), classes: z.array(z.string()) }))
+              .max(200),
+            mainModule: z.string().nullable(),
+          }),
+        ]),
+      ])
+      .nullable(),
   }),
-  { description: "The published code of the project moved to another build.", writer: "platform", control: true },
+  { description: "The published code of the project moved to another build, or away.", writer: "platform", control: true },
+);
+
+/** An exact name, or everything that begins with what is before a `*` at its end. */
+const pattern = z
+  .string()
+  .min(1)
+  .max(1024)
+  .refine((text) => !text.slice(0, -1).includes("*"), "may hold a * at its end alone");
+
+export const appendPolicyConfigured = eventType(
+  "itx/append-policy-configured",
+  z.object({
+    /** Who alone may append what where; an append must satisfy every rule that covers it. Null takes the policy away. */
+    rules: z
+      .array(
+        z.object({
+          /** Types the rule covers. */
+          types: z.array(pattern).min(1).max(100),
+          /** Contexts of the project it covers. */
+          paths: z.array(pattern).min(1).max(100),
+          /** Contexts whose code may append what is covered, `/` standing for people too; none means the platform alone. */
+          origins: z.array(pattern).max(100),
+        }),
+      )
+      .max(100)
+      .nullable(),
+  }),
+  {
+    description: "In the root of a project: which origins may append which types to which paths was decided.",
+    writer: "anyone",
+    control: true,
+  },
 );
 
 export const loopLimit = eventType("itx/loop-limit", z.object({ chain: z.string(), depth: z.int(), error: z.string().max(1024) }), {

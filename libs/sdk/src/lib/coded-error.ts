@@ -12,66 +12,107 @@ export interface ErrorCodeInfo {
   readonly grpc: number;
   /** HTTP status. */
   readonly http: number;
-  /** What happened and what to do, one sentence. */
+  /** What happened, one sentence. */
   readonly description: string;
+  /** What the caller does about it, one sentence. */
+  readonly remedy: string;
 }
 
-const refused = (description: string, grpc = 3, http = 400): ErrorCodeInfo => ({ kind: "refused", grpc, http, description });
-const conflict = (description: string, grpc = 9, http = 409): ErrorCodeInfo => ({ kind: "conflict", grpc, http, description });
+/** Statuses of a code: gRPC, HTTP. */
+type Statuses = readonly [grpc: number, http: number];
+
+const code =
+  (kind: ErrorKind, [ownGrpc, ownHttp]: Statuses) =>
+  (description: string, remedy: string, [grpc, http]: Statuses = [ownGrpc, ownHttp]): ErrorCodeInfo => ({
+    kind,
+    grpc,
+    http,
+    description,
+    remedy,
+  });
+const refused = code("refused", [3, 400]);
+const conflict = code("conflict", [9, 409]);
+const unavailable = code("unavailable", [14, 503]);
+const overloaded = code("overloaded", [8, 429]);
+const failed = code("failed", [13, 500]);
 
 /** Every code that may cross a boundary. Adding one is a public change; the reference page is generated from here. */
 export const errorCodes = {
-  INVALID_INPUT: refused("A field has a value the method does not take; the message names it."),
-  INVALID_JSON: refused("A body is not well-formed UTF-8 JSON, or repeats a key in one object."),
-  INVALID_CONTEXT: refused("A context path or owner is not well-formed."),
-  EVENT_TOO_LARGE: refused("One event's body is over the published limit; send less or refer to a blob.", 3, 413),
-  BATCH_TOO_LARGE: refused("One append holds more events or bytes than the published limit; split it.", 3, 413),
-  IDEMPOTENCY_CONFLICT: conflict("The idempotency key already names an event with another body.", 6),
-  OFFSET_CONFLICT: conflict("The expected offset is not the next one; read the head and decide again."),
-  STALE_EPOCH: conflict("A newer owner of the partition has written to this context; stop working on it."),
-  STREAM_PAUSED: conflict("The context is paused and takes no event of this type until it is resumed."),
-  LOOP_LIMIT: refused("The chain of reactions is too deep; nothing further may act on it.", 9, 508),
-  WAIT_TIMEOUT: { kind: "unavailable", grpc: 4, http: 504, description: "No matching event arrived in time; wait again." },
-  OFFSET_TRUNCATED: refused("The offset is below what the context keeps; start at the first kept offset.", 11, 410),
-  UNAUTHENTICATED: refused("The call carries no valid credential.", 16, 401),
-  INVALID_CREDENTIALS: refused("The credential shown is not valid.", 16, 401),
-  INVALID_SIGNATURE: refused("The signature does not match the raw body.", 16, 401),
-  FORBIDDEN: refused("The caller may not do this.", 7, 403),
-  NOT_FOUND: refused("Nothing has this name.", 5, 404),
-  ALREADY_EXISTS: conflict("The name is taken.", 6),
-  PROJECT_NAME_TAKEN: conflict("Another project has this slug; choose another.", 6),
-  NOT_A_METHOD: refused("The surface has no method of this name.", 12, 404),
-  SECRET_NOT_SET: refused("No secret has been set under this path.", 9, 409),
-  NOT_FAST_FORWARD: conflict("The branch moved on; fetch, merge and push again."),
-  NO_FACET: refused("The context hosts no facet of this name.", 5, 404),
-  REDUCE_CHECKPOINT_TOO_LARGE: refused("The processor's state is over the published limit; keep less.", 3, 413),
-  EVENT_UNREADABLE: { kind: "failed", grpc: 15, http: 500, description: "A stored event cannot be read; read after its offset." },
-  BUILD_FAILED: refused("The sources do not build; the message names file and line.", 3, 422),
-  ISOLATE_CPU: refused("The code held the processor without answering and was ended.", 8, 500),
-  ISOLATE_MEMORY: refused("The code used more memory than its limit and was ended.", 8, 500),
-  ISOLATE_DEADLINE: refused("The code did not finish within its deadline.", 4, 504),
-  ISOLATE_START: refused("The code does not load; the message holds the reason.", 3, 500),
-  ISOLATE_OUTPUT: refused("The code answered something the platform does not take.", 3, 500),
-  ISOLATE_LOST: { kind: "unavailable", grpc: 14, http: 503, description: "The process ended for a reason of another call; retry." },
-  QUOTA: refused("The invocation made more calls or output than it may.", 8, 429),
-  EGRESS_DENIED: refused("The project's policy does not allow this destination.", 7, 403),
-  PERMANENT_FAILURE: refused("The code says that a retry cannot help.", 9, 422),
-  CODE_FAILED: refused("The project's code threw; the message and stack are its own.", 2, 500),
-  UNAVAILABLE: { kind: "unavailable", grpc: 14, http: 503, description: "A dependency is away; retry after the hint." },
-  OVERLOADED: {
-    kind: "overloaded",
-    grpc: 8,
-    http: 429,
-    description: "A published limit of work in flight is reached; retry later.",
-  },
-  DEADLINE_EXCEEDED: {
-    kind: "unavailable",
-    grpc: 4,
-    http: 504,
-    description: "The call's deadline passed; its effect is found by its id.",
-  },
-  CANCELLED: refused("The caller went away.", 1, 499),
-  INTERNAL: { kind: "failed", grpc: 13, http: 500, description: "A fault of the platform; it is logged with its trace." },
+  INVALID_INPUT: refused("A field has a value the method does not take.", "Correct the field the message names."),
+  INVALID_JSON: refused(
+    "A body is not well-formed UTF-8 JSON, repeats a key in one object or is nested too deeply.",
+    "Send a body that every JSON reader understands alike.",
+  ),
+  INVALID_CONTEXT: refused(
+    "A context path or owner is not well-formed.",
+    "Name the context by an absolute path without `.` and `..`.",
+  ),
+  EVENT_TOO_LARGE: refused("One event's body is over the published limit.", "Send less, or refer to a blob.", [3, 413]),
+  BATCH_TOO_LARGE: refused("One append holds more events or bytes than the published limit.", "Split it.", [3, 413]),
+  IDEMPOTENCY_CONFLICT: conflict(
+    "The idempotency key already names an event with another body; nothing was appended.",
+    "Read the event at `existingOffset`; use another key if yours is another fact.",
+    [6, 409],
+  ),
+  OFFSET_CONFLICT: conflict("The expected offset is not the next one; nothing was appended.", "Read the head and decide again."),
+  STALE_EPOCH: conflict("A newer owner of the partition has written to this context.", "Stop working on it."),
+  STREAM_PAUSED: conflict("The context is paused and takes no event of this type.", "Wait until it is resumed, then repeat."),
+  LOOP_LIMIT: refused(
+    "The chain of reactions is too deep; nothing further may act on it.",
+    "Find the code that answers itself; `itx/loop-limit` names the chain.",
+    [9, 508],
+  ),
+  WAIT_TIMEOUT: unavailable("No matching event arrived in time.", "Wait again, after the same offset.", [4, 504]),
+  OFFSET_TRUNCATED: refused(
+    "The offset is below what the context keeps.",
+    "Start at `firstOffset`; what was before it is gone.",
+    [11, 410],
+  ),
+  UNAUTHENTICATED: refused("The call carries no valid credential.", "Sign in, or send a token.", [16, 401]),
+  INVALID_CREDENTIALS: refused("The credential shown is not valid.", "Get a new one.", [16, 401]),
+  INVALID_SIGNATURE: refused("The signature does not match the raw body.", "Check the secret on both sides.", [16, 401]),
+  FORBIDDEN: refused("The caller may not do this.", "Ask whoever may, or act as them.", [7, 403]),
+  NOT_FOUND: refused("Nothing has this name.", "Check the name; list what is there.", [5, 404]),
+  ALREADY_EXISTS: conflict("The name is taken.", "Use what is there, or another name.", [6, 409]),
+  PROJECT_NAME_TAKEN: conflict("Another project has this slug.", "Choose another.", [6, 409]),
+  NOT_A_METHOD: refused("The surface has no method of this name.", "See the reference of the surface.", [12, 404]),
+  SECRET_NOT_SET: refused("No secret has been set under this path.", "Set it.", [9, 409]),
+  NOT_FAST_FORWARD: conflict("The branch moved on.", "Fetch, merge and push again."),
+  NO_FACET: refused("The context hosts no facet of this name.", "Check the name.", [5, 404]),
+  REDUCE_CHECKPOINT_TOO_LARGE: refused("The processor's state is over the published limit.", "Keep less in it.", [3, 413]),
+  EVENT_UNREADABLE: failed("A stored event cannot be read.", "Read after its `offset`, and report it.", [15, 500]),
+  UPGRADE_REQUIRED: unavailable(
+    "A stored event has a format newer than this release reads.",
+    "Upgrade the reader to the release that wrote it.",
+  ),
+  BUILD_FAILED: refused("The sources do not build.", "Correct the file and line the message names.", [3, 422]),
+  ISOLATE_CPU: refused("The code held the processor without answering and was ended.", "Answer, or await, sooner.", [8, 500]),
+  ISOLATE_MEMORY: refused("The code used more memory than its limit and was ended.", "Hold less at a time.", [8, 500]),
+  ISOLATE_DEADLINE: refused("The code did not finish within its deadline.", "Do less in one invocation.", [4, 504]),
+  ISOLATE_START: refused("The code does not load.", "Correct what the message says.", [3, 500]),
+  ISOLATE_OUTPUT: refused(
+    "The code answered something the platform does not take.",
+    "Answer JSON of the documented shape.",
+    [3, 500],
+  ),
+  ISOLATE_LOST: unavailable("The process ended for a reason of another call.", "Repeat the same call."),
+  QUOTA: refused("The invocation made more calls or output than it may.", "Do less in one invocation.", [8, 429]),
+  EGRESS_DENIED: refused("The project's policy does not allow this destination.", "Have the policy changed.", [7, 403]),
+  PERMANENT_FAILURE: refused(
+    "The code says that a retry cannot help.",
+    "Do not repeat it; the message is the code's own.",
+    [9, 422],
+  ),
+  CODE_FAILED: refused("The project's code threw.", "Correct the code; message and stack are its own.", [2, 500]),
+  UNAVAILABLE: unavailable("A dependency is away, or this process is about to end.", "Repeat the same call after the hint."),
+  OVERLOADED: overloaded("A published limit of work in flight is reached.", "Repeat the same call later, and fewer at a time."),
+  DEADLINE_EXCEEDED: unavailable(
+    "The call's deadline passed; it may have had its effect.",
+    "Repeat it with the same ids: what has landed is answered, not done again.",
+    [4, 504],
+  ),
+  CANCELLED: refused("The caller went away.", "Nothing, or repeat it with the same ids.", [1, 499]),
+  INTERNAL: failed("A fault of the platform; it is logged with its trace.", "Report it with the trace id."),
 } as const satisfies Record<string, ErrorCodeInfo>;
 
 export type ErrorCode = keyof typeof errorCodes;

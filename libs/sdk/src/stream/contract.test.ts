@@ -64,6 +64,10 @@ describe("a definition", () => {
     ["three segments under it", { consumes: ["events.iterate.com/a/b/c"] }, "<namespace>/<event>"],
     ["capitals under it", { events: { "events.iterate.com/a/Opened": z.object({}) } }, "<namespace>/<event>"],
     ["a type two contracts define", { events: { "issue/opened": z.object({}) }, processorDeps: [Issues] }, "defined twice"],
+    ["a type of the platform with another shape", { events: { "events.iterate.com/itx/paused": z.object({}) } }, "by the platform"],
+    ["a platform type nobody declared", { consumes: ["events.iterate.com/itx/no-such-deed-recorded"] }, "catalog"],
+    ["a test type that is a noun", { emits: ["events.iterate.com/test/ping"] }, "past tense"],
+    ["a test type that asks in vain", { events: { "events.iterate.com/test/run-requested": z.object({}) } }, "nobody answers"],
     ["a state that {} does not fit", { stateSchema: z.object({ open: z.number() }) }, "must accept {}"],
   ])("is refused for %s", (_name, part, message) => {
     expect(() => defineProcessorContract({ ...valid, ...part } as unknown as typeof valid)).toThrow(
@@ -75,6 +79,7 @@ describe("a definition", () => {
     ["a slug of 63 characters", { slug: "a".repeat(63) }],
     ["a type of 256 bytes", { emits: ["é".repeat(128)] }],
     ["a platform type", { consumes: ["events.iterate.com/github/webhook-received"] }],
+    ["a type of its own tests", { emits: ["events.iterate.com/test/pinged"] }],
   ])("is taken with %s", (_name, part) => {
     expect(() => defineProcessorContract({ ...valid, ...part } as unknown as typeof valid)).not.toThrow();
   });

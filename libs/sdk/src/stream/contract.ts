@@ -3,6 +3,8 @@
  * write. The engine holds the processor to it; the platform reads it for validation, descriptions and evolution checks.
  */
 import type { z } from "zod";
+import { eventCatalog, isPlatformType } from "../events/index.js";
+import { answerProblem } from "../events/vocabulary.js";
 import { codedError } from "../lib/coded-error.js";
 import type { EventInput, StreamEvent } from "./event.js";
 import { eventTypeProblem } from "./event-type.js";
@@ -118,6 +120,8 @@ export function defineProcessorContract<
     for (const [type, schema] of Object.entries(source.events)) {
       if (schemas.has(type) && schemas.get(type) !== schema)
         refuse(`the type ${JSON.stringify(type)} is defined twice, the second time by ${JSON.stringify(source.slug)}`);
+      if (isOfPlatform(type, schema))
+        refuse(`the type ${JSON.stringify(type)} is defined by the platform; consume or emit it instead`);
       schemas.set(type, schema);
     }
   }
@@ -126,9 +130,19 @@ export function defineProcessorContract<
     const problem = type === "*" ? `must be named, or write consumes: "*" for all` : eventTypeProblem(type);
     if (problem !== null) refuse(`the type ${JSON.stringify(type)} ${problem}`);
   }
+  for (const type of Object.keys(events).filter(isPlatformType)) {
+    const problem = answerProblem({ type, answeredBy: [] }, (other) => schemas.has(other) || eventCatalog.has(other));
+    if (problem !== null) refuse(`the type ${JSON.stringify(type)} ${problem}`);
+  }
   if (!stateSchema.safeParse({}).success) refuse("the stateSchema must accept {}; give every field a default");
 
   return { slug, version, description, stateSchema, events, consumes, emits, schemas };
+}
+
+/** True when the platform's own contract defines the type, and by another schema. */
+function isOfPlatform(type: string, schema: z.ZodType): boolean {
+  const declared = eventCatalog.get(type);
+  return declared !== undefined && declared.payload !== schema;
 }
 
 /** The state before the first event. */

@@ -12,6 +12,11 @@ export interface EventInput<Type extends string = string, Payload = unknown> {
   readonly idempotencyKey?: string;
   /** A precondition: the event lands exactly at this offset, or the batch is refused with OFFSET_CONFLICT. */
   readonly offset?: number;
+  /**
+   * True for an event that takes an offset and reaches whoever follows the log now, but is never stored: it may be lost, and once it
+   * was answered nobody can ask for it again. It has no idempotency key and no type that the platform folds.
+   */
+  readonly ephemeral?: boolean;
   /** Written by the engine for the processor it runs; everything else in a writer's `source` is dropped. */
   readonly source?: { readonly processor?: ProcessorSource };
 }

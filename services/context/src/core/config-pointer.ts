@@ -12,14 +12,18 @@ export const configPointer: Reducer<ConfigState | null> = {
   types: [itx.rewriteRuleConfigured.type],
 
   reduce(state, { offset, payload }) {
-    const { source, digest, generation, modules, mainModule } = bundleOf(payload);
+    const bundle = bundleOf(payload);
+    if (bundle === null) return null;
+    const { source, digest, generation, modules, mainModule } = bundle;
     if (state !== null && generation < state.generation) return state;
     return { digest, commitOid: source.commit, generation, modules, mainModule, configuredAtOffset: offset };
   },
 
   check(state, { payload }) {
-    const { generation } = bundleOf(payload);
-    if (state === null || generation >= state.generation) return;
+    const bundle = bundleOf(payload);
+    if (state === null || bundle === null) return;
+    const { generation } = bundle;
+    if (generation >= state.generation) return;
     throw codedError("OFFSET_CONFLICT", `generation ${generation} is older than the published generation ${state.generation}`, {
       expected: state.generation,
       actual: generation,
@@ -27,7 +31,8 @@ export const configPointer: Reducer<ConfigState | null> = {
   },
 };
 
+/** `null` when the rule takes the pointer away. */
 function bundleOf(payload: unknown) {
-  const [, , , [, bundle]] = (payload as Rule).target;
-  return bundle;
+  const { target } = payload as Rule;
+  return target === null ? null : target[3][1];
 }

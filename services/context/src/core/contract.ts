@@ -82,6 +82,19 @@ export interface RetentionState {
   readonly firstOffset: number;
 }
 
+/** Who may append what in a project. */
+export interface AppendPolicyState {
+  readonly rules: readonly AppendRule[];
+  readonly configuredAtOffset: number;
+}
+
+/** Patterns are exact names, or end in `*` and stand for everything that begins so. */
+export interface AppendRule {
+  readonly types: readonly string[];
+  readonly paths: readonly string[];
+  readonly origins: readonly string[];
+}
+
 /** A control event as reducers see it. */
 export interface ControlEvent {
   readonly offset: number;

@@ -3,6 +3,7 @@
  * the concerns whose state it changed. All rows of one version are written by processes that fold all concerns, so the newest
  * `as_of` among them holds for every one.
  */
+import { appendPolicy } from "./append-policy.js";
 import { configPointer } from "./config-pointer.js";
 import type { Concern, ControlEvent, CoreState } from "./contract.js";
 import { identity } from "./identity.js";
@@ -30,6 +31,7 @@ export const initialCore: CoreState = Object.freeze({
   subscriptions: subscriptions.initial,
   config: configPointer.initial,
   secret: secret.initial,
+  appendPolicy: appendPolicy.initial,
   retention: retention.initial,
 });
 
