@@ -15,6 +15,13 @@ export type ContextClient = ServiceClient<(typeof ContextServiceClient)["service
 /** Room a wait's call has beyond the wait itself, milliseconds. */
 const waitSlackMs = 5_000;
 
+export interface FollowArgs {
+  /** Absent: from the head. */
+  readonly afterOffset?: number;
+  readonly types?: readonly string[];
+  readonly includeEphemeral?: boolean;
+}
+
 export class ContextLog {
   constructor(
     private readonly client: ContextClient,
@@ -33,7 +40,7 @@ export class ContextLog {
       { context: this.address, appendId, events: events.map(toProtoEventInput) },
       this.options,
     );
-    return this.stored(receipts);
+    return this.committed(events, receipts);
   }
 
   async read(args: ReadEventsArgs = {}): Promise<EventsPage> {
@@ -43,6 +50,7 @@ export class ContextLog {
         afterOffset: offset("afterOffset", args.afterOffset ?? 0),
         limit: args.limit ?? 0,
         types: [...(args.types ?? [])],
+        includeEphemeral: args.includeEphemeral ?? false,
       },
       this.options,
     );
@@ -50,6 +58,7 @@ export class ContextLog {
       events: page.events.map((event) => toStreamEvent(event, this.address.path)),
       scannedThroughOffset: Number(page.scannedThroughOffset),
       atHead: page.atHead,
+      ...(args.includeEphemeral === true ? { ephemeralsIncluded: page.ephemeralsIncluded } : {}),
     };
   }
 
@@ -71,12 +80,13 @@ export class ContextLog {
   }
 
   /** The past after `afterOffset` (absent: from the head) and then what happens, as fast as the reader takes it, until the call ends. */
-  async *follow(args: { readonly afterOffset?: number; readonly types?: readonly string[] }): AsyncGenerator<EventsFrame> {
+  async *follow(args: FollowArgs): AsyncGenerator<EventsFrame> {
     const steps = this.client.streamEvents(
       {
         context: this.address,
         afterOffset: args.afterOffset === undefined ? undefined : offset("afterOffset", args.afterOffset),
         types: [...(args.types ?? [])],
+        includeEphemeral: args.includeEphemeral ?? false,
       },
       this.options,
     );
@@ -89,9 +99,9 @@ export class ContextLog {
     }
   }
 
-  /** Reads what the receipts name, one page for each run of neighbouring offsets. */
-  private async stored(receipts: readonly AppendReceipt[]): Promise<StreamEvent[]> {
-    const wanted = new Set(receipts.map((receipt) => Number(receipt.offset)));
+  /** Reads the stored events that the receipts name, one page for each run of neighbouring offsets; the ephemeral ones are as they were sent. */
+  private async committed(sent: readonly EventInput[], receipts: readonly AppendReceipt[]): Promise<StreamEvent[]> {
+    const wanted = new Set(receipts.filter((_, index) => sent[index]?.ephemeral !== true).map(({ offset }) => Number(offset)));
     const found = new Map<number, StreamEvent>();
     for (const at of [...wanted].sort((a, b) => a - b)) {
       if (found.has(at)) continue;
@@ -106,12 +116,33 @@ export class ContextLog {
         after = page.scannedThroughOffset;
       }
     }
-    return receipts.map((receipt) => {
+    return receipts.map((receipt, index) => {
+      const input = sent[index];
+      if (input?.ephemeral === true) return takenEphemeral(input, receipt, this.address.path);
       const event = found.get(Number(receipt.offset));
       if (event === undefined) throw codedError("INTERNAL", `the appended event at offset ${receipt.offset} cannot be read back`);
       return event;
     });
   }
+}
+
+function takenEphemeral(input: EventInput, { offset, createdAtUs, source }: AppendReceipt, path: string): StreamEvent {
+  const { type, payload, metadata } = toProtoEventInput(input);
+  return toStreamEvent(
+    {
+      offset,
+      type,
+      payload,
+      metadata,
+      createdAtUs,
+      source,
+      idempotencyKey: "",
+      traceparent: "",
+      formatVersion: 0,
+      ephemeral: true,
+    },
+    path,
+  );
 }
 
 function offset(field: string, value: number): bigint {

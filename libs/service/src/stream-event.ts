@@ -23,6 +23,7 @@ export function toProtoEventInput(input: EventInput): ProtoEventInput {
     idempotencyKey: input.idempotencyKey ?? "",
     expectedOffset: input.offset === undefined ? undefined : offsetOf(input.offset),
     processor: input.source?.processor === undefined ? undefined : labelOf(input.source.processor),
+    ephemeral: input.ephemeral === true,
   };
 }
 
@@ -45,6 +46,7 @@ export function toStreamEvent(event: ProtoEvent, path: string): StreamEvent {
       ...(source?.platform === true ? { platform: true } : {}),
     },
     ...(event.idempotencyKey === "" ? {} : { idempotencyKey: event.idempotencyKey }),
+    ...(event.ephemeral ? { ephemeral: true } : {}),
   };
 }
 

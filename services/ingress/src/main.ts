@@ -74,6 +74,7 @@ await runService({
               idempotencyKey,
               expectedOffset: undefined,
               processor: undefined,
+              ephemeral: false,
             })),
           });
         },
@@ -146,6 +147,7 @@ await runService({
             idempotencyKey,
             expectedOffset: undefined,
             processor: undefined,
+            ephemeral: false,
           };
           const { receipts } = await context.append({ context: { owner, path }, appendId: uuidv7(), events: [event] });
           const receipt = receipts[0];

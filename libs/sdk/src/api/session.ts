@@ -112,6 +112,8 @@ export interface SubscribeArgs {
   readonly afterOffset?: number;
   /** Only events of these types; at most 100. */
   readonly types?: readonly string[];
+  /** Also ephemeral events, as they happen, in offset order with the stored ones. */
+  readonly includeEphemeral?: boolean;
   readonly onEvents: EventsCallback;
 }
 

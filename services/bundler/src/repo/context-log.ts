@@ -25,6 +25,7 @@ export function connectFactLog(url: string, trust: Trust): FactLog {
       idempotencyKey,
       expectedOffset: undefined,
       processor: undefined,
+      ephemeral: false,
     };
     await client.append({ context: { owner, path }, appendId: uuidv7(), events: [event] }, { signal, deadlineMs });
   };

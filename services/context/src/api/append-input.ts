@@ -24,11 +24,13 @@ export function responseOf(receipts: readonly AppendReceipt[]): AppendResponse {
       offset: BigInt(offset),
       createdAtUs: BigInt(createdAtUs),
       existing,
+      source: undefined,
     })),
   };
 }
 
-function eventOf({ type, payload, metadata, idempotencyKey, expectedOffset, processor }: EventInput): AppendEvent {
+function eventOf({ type, payload, metadata, idempotencyKey, expectedOffset, processor, ephemeral }: EventInput): AppendEvent {
+  if (ephemeral) throw codedError("INVALID_INPUT", `${type}: ephemeral events are not taken yet`, { field: "ephemeral" });
   return {
     type,
     payload: payload ?? null,

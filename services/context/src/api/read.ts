@@ -41,9 +41,8 @@ export function readHandlers({ reader, heads, streams, waits }: ReadParts): {
   return {
     readEvents: async ({ context, afterOffset, limit, types }, { caller, signal }) => {
       const bounds = { limit: countOf("limit", limit, readLimits.events, readLimits.defaultEvents), maxBytes: readLimits.bytes };
-      return pageMessage(
-        await reader.read(addressOf(context, caller), afterOffsetOf(afterOffset), typesOf(types, 0), bounds, signal),
-      );
+      const page = await reader.read(addressOf(context, caller), afterOffsetOf(afterOffset), typesOf(types, 0), bounds, signal);
+      return { ...pageMessage(page), ephemeralsIncluded: false };
     },
     streamEvents: async function* ({ context, afterOffset, types }, { caller, signal }): AsyncGenerator<StreamEventsResponse> {
       const after = afterOffset === undefined ? undefined : afterOffsetOf(afterOffset);
@@ -74,8 +73,8 @@ export function readHandlers({ reader, heads, streams, waits }: ReadParts): {
   };
 }
 
-function pageMessage({ events, scannedThrough, isAtHead }: Page): ReadEventsResponse & StreamEventsResponse {
-  return { events: events as ReadEventsResponse["events"], scannedThroughOffset: BigInt(scannedThrough), atHead: isAtHead };
+function pageMessage({ events, scannedThrough, isAtHead }: Page): StreamEventsResponse {
+  return { events: events as StreamEventsResponse["events"], scannedThroughOffset: BigInt(scannedThrough), atHead: isAtHead };
 }
 
 function payloadMatch(payload: Uint8Array): PayloadMatch {

@@ -43,6 +43,7 @@ export class EventDecoder {
       source: this.#sourceOf(source, offset),
       traceparent: traceparent ?? "",
       formatVersion,
+      ephemeral: false,
     };
   }
 

@@ -34,6 +34,7 @@ function committedEvent(event: StorableEvent, offset: bigint, createdAtUs: bigin
     source,
     traceparent: event.traceparent ?? "",
     formatVersion: event.formatVersion,
+    ephemeral: false,
   };
 }
 

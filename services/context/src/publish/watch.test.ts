@@ -15,6 +15,7 @@ const event = (offset: number): Event => ({
   source: undefined,
   traceparent: "",
   formatVersion: 1,
+  ephemeral: false,
 });
 
 /** Commit `commitNo` with the events from `firstOffset` to `lastOffset`. */

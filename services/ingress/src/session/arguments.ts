@@ -22,13 +22,19 @@ export const events = z
       metadata: z.unknown().optional(),
       idempotencyKey: z.string().optional(),
       offset: z.int().positive().optional(),
+      ephemeral: z.boolean().optional(),
       // A writer's source is dropped: the platform stamps it.
       source: z.unknown().optional(),
     }),
   )
   .max(maxEventsPerAppend);
 export const readEvents = z
-  .strictObject({ afterOffset: offset.optional(), limit: z.int().min(1).max(1000).optional(), types: types.optional() })
+  .strictObject({
+    afterOffset: offset.optional(),
+    limit: z.int().min(1).max(1000).optional(),
+    types: types.optional(),
+    includeEphemeral: z.boolean().optional(),
+  })
   .optional();
 export const waitForEvent = z
   .strictObject({
@@ -39,7 +45,12 @@ export const waitForEvent = z
     timeoutMs: z.int().min(1).max(120_000).optional(),
   })
   .refine((args) => (args.type === undefined) !== (args.types === undefined), "needs exactly one of type and types");
-export const subscribe = z.strictObject({ afterOffset: offset.optional(), types: types.optional(), onEvents: z.unknown() });
+export const subscribe = z.strictObject({
+  afterOffset: offset.optional(),
+  types: types.optional(),
+  includeEphemeral: z.boolean().optional(),
+  onEvents: z.unknown(),
+});
 export const readLogs = z
   .strictObject({
     since: z.iso.datetime({ offset: true }).optional(),

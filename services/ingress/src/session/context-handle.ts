@@ -77,9 +77,11 @@ export class ContextHandle extends ApiTarget implements ContextApi {
         afterOffset,
         tellStart: args.afterOffset === undefined,
         follow: (after, until) =>
-          parts
-            .contextLog(this.#project.id, this.#path, principal, until, followDeadlineMs)
-            .follow({ afterOffset: after, ...(args.types === undefined ? {} : { types: args.types }) }),
+          parts.contextLog(this.#project.id, this.#path, principal, until, followDeadlineMs).follow({
+            afterOffset: after,
+            includeEphemeral: args.includeEphemeral ?? false,
+            ...(args.types === undefined ? {} : { types: args.types }),
+          }),
         deliver: async (frame) => void (await callback(frame)),
         signal,
         pause: parts.pause,

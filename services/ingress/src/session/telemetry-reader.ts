@@ -41,7 +41,7 @@ export class TelemetryReader {
   async traceOfEvent(owner: string, { path, offset }: EventPlace, principal: string): Promise<Trace> {
     this.#client();
     const { events } = await this.#context.readEvents(
-      { context: { owner, path }, afterOffset: BigInt(offset - 1), limit: 1, types: [] },
+      { context: { owner, path }, afterOffset: BigInt(offset - 1), limit: 1, types: [], includeEphemeral: false },
       { principal },
     );
     const event = events[0];

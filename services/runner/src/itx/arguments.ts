@@ -40,6 +40,7 @@ export function readArgs(args: readonly unknown[]): ReadEventsArgs {
     ...optional(value, "afterOffset", (found) => integer(found, "afterOffset", 0, Number.MAX_SAFE_INTEGER)),
     ...optional(value, "limit", (found) => integer(found, "limit", 1, maxReadLimit)),
     ...optional(value, "types", (found) => types(found)),
+    ...optional(value, "includeEphemeral", (found) => flag(found, "includeEphemeral")),
   };
 }
 
@@ -86,6 +87,7 @@ function eventInput(input: unknown, at: string): EventInput {
     ...("metadata" in value ? { metadata: value["metadata"] } : {}),
     ...optional(value, "idempotencyKey", (found) => text(found, `${at}.idempotencyKey`, maxIdempotencyKeyBytes)),
     ...optional(value, "offset", (found) => integer(found, `${at}.offset`, 1, Number.MAX_SAFE_INTEGER)),
+    ...optional(value, "ephemeral", (found) => flag(found, `${at}.ephemeral`)),
     ...(label === undefined ? {} : { source: { processor: processorLabel(label, `${at}.source.processor`) } }),
   };
 }
@@ -143,6 +145,11 @@ function text(value: unknown, at: string, maxBytes: number): string {
   if (typeof value !== "string" || value === "" || value.includes("\0") || !value.isWellFormed())
     throw wrong(at, "is no text, or empty, or holds NUL or a lone surrogate");
   if (Buffer.byteLength(value) > maxBytes) throw wrong(at, `is longer than ${maxBytes} bytes`);
+  return value;
+}
+
+function flag(value: unknown, at: string): boolean {
+  if (typeof value !== "boolean") throw wrong(at, "is neither true nor false");
   return value;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Appends and reads of one invocation. Every append made while handling a delivery has a key, its author's or one made from what is
- * being handled, so a repeated delivery repeats no write; events come back as the log stored them.
+ * Appends and reads of one invocation. Every stored event written while handling a delivery has a key, its author's or one made from
+ * what is being handled, so a repeated delivery repeats no write but those of ephemeral events; events come back as the log stored them.
  */
 import type { EventInput, EventsPage, ReadEventsArgs, StreamEvent } from "iterate/api";
 import { toProtoEventInput, toStreamEvent } from "@iterate-platform/service/stream-event";
@@ -38,22 +38,26 @@ export class InvocationWriter {
     return await Promise.all(keyed.map((event, index) => this.#stored(path, event, receipts[index])));
   }
 
-  async readEvents(path: string, { afterOffset = 0, limit = 500, types = [] }: ReadEventsArgs): Promise<EventsPage> {
+  async readEvents(
+    path: string,
+    { afterOffset = 0, limit = 500, types = [], includeEphemeral = false }: ReadEventsArgs,
+  ): Promise<EventsPage> {
     const page = await this.#parts.log.read(
       { owner: this.#parts.scope.claims.owner, path },
-      { after: afterOffset, limit, types },
+      { after: afterOffset, limit, types, includeEphemeral },
       await this.#scope(),
     );
     return {
       events: page.events.map((event) => toStreamEvent(event, path)),
       scannedThroughOffset: page.scannedThrough,
       atHead: page.atHead,
+      ...(includeEphemeral ? { ephemeralsIncluded: page.ephemeralsIncluded ?? false } : {}),
     };
   }
 
   #keyed(path: string, event: EventInput): EventInput {
     const { delivery, scope } = this.#parts;
-    if (event.idempotencyKey !== undefined || delivery === null) return event;
+    if (event.idempotencyKey !== undefined || event.ephemeral === true || delivery === null) return event;
     const offset = event.source?.processor?.whileProcessing?.offset ?? delivery.after;
     return {
       ...event,
@@ -75,7 +79,7 @@ export class InvocationWriter {
       throw codedError("EVENT_UNREADABLE", `the event at offset ${receipt.offset} is no longer kept`, { offset: receipt.offset });
     }
     const { context, cause, principal, code } = this.#parts.scope.claims;
-    const { type, payload, metadata, idempotencyKey, source } = event;
+    const { type, payload, metadata, idempotencyKey, source, ephemeral } = event;
     return {
       offset: receipt.offset,
       type,
@@ -91,6 +95,7 @@ export class InvocationWriter {
         ...(code.startsWith("builtin:") ? { platform: true } : {}),
       },
       ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+      ...(ephemeral === true ? { ephemeral } : {}),
     };
   }
 }

@@ -21,6 +21,8 @@ export interface LogPage {
   readonly events: readonly Event[];
   readonly scannedThrough: number;
   readonly atHead: boolean;
+  /** True when ephemeral events were asked for and the process that answered keeps the newest. */
+  readonly ephemeralsIncluded?: boolean;
 }
 
 export interface AppendReceipt {
@@ -47,7 +49,12 @@ export interface ContextLog {
   /** `types` empty means all. */
   read(
     context: ContextKey,
-    from: { readonly after: number; readonly limit: number; readonly types: readonly string[] },
+    from: {
+      readonly after: number;
+      readonly limit: number;
+      readonly types: readonly string[];
+      readonly includeEphemeral?: boolean;
+    },
     scope?: CallScope,
   ): Promise<LogPage>;
   /** All events or none. Repeats by itself, under one append id, while the service is away for a moment. */

@@ -46,14 +46,25 @@ export class GrpcContextLog implements ContextLog {
 
   async read(
     context: ContextKey,
-    from: { after: number; limit: number; types: readonly string[] },
+    from: { after: number; limit: number; types: readonly string[]; includeEphemeral?: boolean },
     scope: CallScope = {},
   ): Promise<LogPage> {
     const page = await this.#context.readEvents(
-      { context: { ...context }, afterOffset: BigInt(from.after), limit: from.limit, types: [...from.types] },
+      {
+        context: { ...context },
+        afterOffset: BigInt(from.after),
+        limit: from.limit,
+        types: [...from.types],
+        includeEphemeral: from.includeEphemeral ?? false,
+      },
       options(scope),
     );
-    return { events: page.events, scannedThrough: Number(page.scannedThroughOffset), atHead: page.atHead };
+    return {
+      events: page.events,
+      scannedThrough: Number(page.scannedThroughOffset),
+      atHead: page.atHead,
+      ephemeralsIncluded: page.ephemeralsIncluded,
+    };
   }
 
   async append(context: ContextKey, events: readonly EventInput[], scope: CallScope = {}): Promise<readonly AppendReceipt[]> {

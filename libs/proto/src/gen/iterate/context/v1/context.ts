@@ -24,7 +24,7 @@ import {
 } from "@grpc/grpc-js";
 import { Status } from "../../../google/rpc/status.js";
 import { ContextAddress } from "../../type/v1/context.js";
-import { Event, EventInput } from "../../type/v1/event.js";
+import { Event, EventInput, Source } from "../../type/v1/event.js";
 
 export const protobufPackage = "iterate.context.v1";
 
@@ -46,15 +46,20 @@ export interface AppendRequest {
 export interface AppendReceipt {
   /** Offset of the event. */
   offset: bigint;
-  /** Commit time, microseconds since the Unix epoch. */
+  /** Commit time, microseconds since the Unix epoch; of an ephemeral event the time of the process that took it. */
   createdAtUs: bigint;
   /** True when the event was there already, under the same idempotency key. */
   existing: boolean;
+  /** Where the event comes from, as it was stamped; set for an ephemeral event alone, which nobody can read back. */
+  source?: Source | undefined;
 }
 
 /** AppendResponse answers one append. */
 export interface AppendResponse {
-  /** One receipt for each event, in order. */
+  /**
+   * One receipt for each event, in order. That of an ephemeral event says that it was handed to those who follow the log through this
+   * process and to the broker for the others; nothing promises that any of them got it.
+   */
   receipts: AppendReceipt[];
 }
 
@@ -103,22 +108,34 @@ export interface ReadEventsRequest {
   context?:
     | ContextAddress
     | undefined;
-  /** Offset after which to read; 0 is the start. */
+  /** Offset after which to read; 0 is the first event that is kept. OFFSET_TRUNCATED when events after it are gone. */
   afterOffset: bigint;
   /** Most events wanted, 1 to 1,000; 0 means 500. */
   limit: number;
   /** Types wanted, at most 100; none means all. */
   types: string[];
+  /** When true, the recent ephemeral events that this process kept are in the page as well, not counted against `limit`. */
+  includeEphemeral: boolean;
 }
 
 /** ReadEventsResponse is one page. */
 export interface ReadEventsResponse {
   /** Events in offset order: at most `limit` and 8 MiB of bodies, at least one if one matches. */
   events: Event[];
-  /** Every matching event at or below this offset and above the asked one is in this page. */
+  /**
+   * Every matching stored event at or below this offset and above the asked one is in this page. Ephemeral events may lie above it and
+   * are then in the next page too.
+   */
   scannedThroughOffset: bigint;
   /** True when the page reaches the head. */
   atHead: boolean;
+  /**
+   * True when ephemeral events were asked for and this process keeps those of the newest reserved offsets; false when another process
+   * may: the page then holds stored events alone.
+   */
+  ephemeralsIncluded: boolean;
+  /** Where the look began: the asked offset or, asked for the start, the offset before the first event that is kept. */
+  scannedAfterOffset: bigint;
 }
 
 /** StreamEventsRequest asks for the past and the future. */
@@ -127,19 +144,24 @@ export interface StreamEventsRequest {
   context?:
     | ContextAddress
     | undefined;
-  /** Offset after which to start; 0 is the start, absent is the head at the time of the call. */
+  /**
+   * Offset after which to start; 0 is the first event that is kept, absent is the head at the time of the call. OFFSET_TRUNCATED when
+   * events after it are gone, be it while the stream is behind.
+   */
   afterOffset?:
     | bigint
     | undefined;
   /** Types wanted, at most 100; none means all. */
   types: string[];
+  /** When true, ephemeral events are sent as they happen, in offset order with the stored ones. */
+  includeEphemeral: boolean;
 }
 
 /** StreamEventsResponse is a step of a stream. */
 export interface StreamEventsResponse {
   /** Events in offset order; may be empty when only the position moves. */
   events: Event[];
-  /** Every matching event at or below this offset has been sent; resume after it. */
+  /** Every matching stored event at or below this offset has been sent; resume after it. */
   scannedThroughOffset: bigint;
   /** True when this step reached the head. */
   atHead: boolean;
@@ -157,7 +179,7 @@ export interface WaitForEventRequest {
   payload?:
     | Buffer
     | undefined;
-  /** Offset after which to look, in the past too; absent means the head at the time of the call. */
+  /** Offset after which to look, in the past too, 0 from the first event that is kept; absent means the head at the time of the call. */
   afterOffset?:
     | bigint
     | undefined;
@@ -190,7 +212,28 @@ export interface DescribeContextResponse {
   /** Rows of the subscription table, by name. */
   subscriptions: Subscription[];
   /** The published code of the project; set at the root only, once something is published. */
-  config?: ConfigPointer | undefined;
+  config?:
+    | ConfigPointer
+    | undefined;
+  /** Offset of the first event that can be read; 0 for a context not yet born. */
+  firstOffset: bigint;
+  /** How much of its log the context is to keep; absent while nobody has said so. */
+  retention?: Retention | undefined;
+}
+
+/** Retention says how much of its log a context keeps. With neither place nor age it keeps what is there. */
+export interface Retention {
+  /** Offset of the event that says so. */
+  configuredAtOffset: bigint;
+  /** What is kept. */
+  keepFrom?:
+    | //
+    /** Events from this offset on. */
+    { $case: "offset"; value: bigint }
+    | //
+    /** Events younger than this, in milliseconds. */
+    { $case: "maxAgeMs"; value: bigint }
+    | undefined;
 }
 
 /** Subscription is one row of a context's subscription table. */
@@ -210,7 +253,11 @@ export interface Subscription {
   /** Offset of the last `subscription-delivery-resumed` fact; 0 when there is none. */
   resumedAtOffset: bigint;
   /** Offset the last resume asked to continue after; absent when it named none. */
-  resumedAfterOffset?: bigint | undefined;
+  resumedAfterOffset?:
+    | bigint
+    | undefined;
+  /** Events below this offset went while delivery was halted before them; 0 when none was missed. */
+  missedBelowOffset: bigint;
 }
 
 /** ConfigPointer names the build that `itx.config` stands for. */
@@ -347,7 +394,7 @@ export const AppendRequest: MessageFns<AppendRequest> = {
 };
 
 function createBaseAppendReceipt(): AppendReceipt {
-  return { offset: 0n, createdAtUs: 0n, existing: false };
+  return { offset: 0n, createdAtUs: 0n, existing: false, source: undefined };
 }
 
 export const AppendReceipt: MessageFns<AppendReceipt> = {
@@ -366,6 +413,9 @@ export const AppendReceipt: MessageFns<AppendReceipt> = {
     }
     if (message.existing !== false) {
       writer.uint32(24).bool(message.existing);
+    }
+    if (message.source !== undefined) {
+      Source.encode(message.source, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -407,6 +457,14 @@ export const AppendReceipt: MessageFns<AppendReceipt> = {
             message.existing = reader.bool();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.source = Source.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -428,6 +486,7 @@ export const AppendReceipt: MessageFns<AppendReceipt> = {
         ? BigInt(object.created_at_us)
         : 0n,
       existing: isSet(object.existing) ? globalThis.Boolean(object.existing) : false,
+      source: isSet(object.source) ? Source.fromJSON(object.source) : undefined,
     };
   },
 
@@ -442,6 +501,9 @@ export const AppendReceipt: MessageFns<AppendReceipt> = {
     if (message.existing !== false) {
       obj.existing = message.existing;
     }
+    if (message.source !== undefined) {
+      obj.source = Source.toJSON(message.source);
+    }
     return obj;
   },
 
@@ -455,6 +517,9 @@ export const AppendReceipt: MessageFns<AppendReceipt> = {
       ? BigInt(object.createdAtUs)
       : 0n;
     message.existing = object.existing ?? false;
+    message.source = (object.source !== undefined && object.source !== null)
+      ? Source.fromPartial(object.source)
+      : undefined;
     return message;
   },
 };
@@ -895,7 +960,7 @@ export const AppendStreamResponse: MessageFns<AppendStreamResponse> = {
 };
 
 function createBaseReadEventsRequest(): ReadEventsRequest {
-  return { context: undefined, afterOffset: 0n, limit: 0, types: [] };
+  return { context: undefined, afterOffset: 0n, limit: 0, types: [], includeEphemeral: false };
 }
 
 export const ReadEventsRequest: MessageFns<ReadEventsRequest> = {
@@ -914,6 +979,9 @@ export const ReadEventsRequest: MessageFns<ReadEventsRequest> = {
     }
     for (const v of message.types) {
       writer.uint32(34).string(v!);
+    }
+    if (message.includeEphemeral !== false) {
+      writer.uint32(40).bool(message.includeEphemeral);
     }
     return writer;
   },
@@ -963,6 +1031,14 @@ export const ReadEventsRequest: MessageFns<ReadEventsRequest> = {
             message.types.push(reader.string());
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.includeEphemeral = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -985,6 +1061,11 @@ export const ReadEventsRequest: MessageFns<ReadEventsRequest> = {
         : 0n,
       limit: isSet(object.limit) ? globalThis.Number(object.limit) : 0,
       types: globalThis.Array.isArray(object?.types) ? object.types.map((e: any) => globalThis.String(e)) : [],
+      includeEphemeral: isSet(object.includeEphemeral)
+        ? globalThis.Boolean(object.includeEphemeral)
+        : isSet(object.include_ephemeral)
+        ? globalThis.Boolean(object.include_ephemeral)
+        : false,
     };
   },
 
@@ -1002,6 +1083,9 @@ export const ReadEventsRequest: MessageFns<ReadEventsRequest> = {
     if (message.types?.length) {
       obj.types = message.types;
     }
+    if (message.includeEphemeral !== false) {
+      obj.includeEphemeral = message.includeEphemeral;
+    }
     return obj;
   },
 
@@ -1018,12 +1102,13 @@ export const ReadEventsRequest: MessageFns<ReadEventsRequest> = {
       : 0n;
     message.limit = object.limit ?? 0;
     message.types = object.types?.map((e) => e) || [];
+    message.includeEphemeral = object.includeEphemeral ?? false;
     return message;
   },
 };
 
 function createBaseReadEventsResponse(): ReadEventsResponse {
-  return { events: [], scannedThroughOffset: 0n, atHead: false };
+  return { events: [], scannedThroughOffset: 0n, atHead: false, ephemeralsIncluded: false, scannedAfterOffset: 0n };
 }
 
 export const ReadEventsResponse: MessageFns<ReadEventsResponse> = {
@@ -1039,6 +1124,15 @@ export const ReadEventsResponse: MessageFns<ReadEventsResponse> = {
     }
     if (message.atHead !== false) {
       writer.uint32(24).bool(message.atHead);
+    }
+    if (message.ephemeralsIncluded !== false) {
+      writer.uint32(32).bool(message.ephemeralsIncluded);
+    }
+    if (message.scannedAfterOffset !== 0n) {
+      if (BigInt.asIntN(64, message.scannedAfterOffset) !== message.scannedAfterOffset) {
+        throw new globalThis.Error("value provided for field message.scannedAfterOffset of type int64 too large");
+      }
+      writer.uint32(40).int64(message.scannedAfterOffset);
     }
     return writer;
   },
@@ -1080,6 +1174,22 @@ export const ReadEventsResponse: MessageFns<ReadEventsResponse> = {
             message.atHead = reader.bool();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.ephemeralsIncluded = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.scannedAfterOffset = reader.int64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1105,6 +1215,16 @@ export const ReadEventsResponse: MessageFns<ReadEventsResponse> = {
         : isSet(object.at_head)
         ? globalThis.Boolean(object.at_head)
         : false,
+      ephemeralsIncluded: isSet(object.ephemeralsIncluded)
+        ? globalThis.Boolean(object.ephemeralsIncluded)
+        : isSet(object.ephemerals_included)
+        ? globalThis.Boolean(object.ephemerals_included)
+        : false,
+      scannedAfterOffset: isSet(object.scannedAfterOffset)
+        ? BigInt(object.scannedAfterOffset)
+        : isSet(object.scanned_after_offset)
+        ? BigInt(object.scanned_after_offset)
+        : 0n,
     };
   },
 
@@ -1119,6 +1239,12 @@ export const ReadEventsResponse: MessageFns<ReadEventsResponse> = {
     if (message.atHead !== false) {
       obj.atHead = message.atHead;
     }
+    if (message.ephemeralsIncluded !== false) {
+      obj.ephemeralsIncluded = message.ephemeralsIncluded;
+    }
+    if (message.scannedAfterOffset !== 0n) {
+      obj.scannedAfterOffset = message.scannedAfterOffset.toString();
+    }
     return obj;
   },
 
@@ -1132,12 +1258,16 @@ export const ReadEventsResponse: MessageFns<ReadEventsResponse> = {
       ? BigInt(object.scannedThroughOffset)
       : 0n;
     message.atHead = object.atHead ?? false;
+    message.ephemeralsIncluded = object.ephemeralsIncluded ?? false;
+    message.scannedAfterOffset = (object.scannedAfterOffset !== undefined && object.scannedAfterOffset !== null)
+      ? BigInt(object.scannedAfterOffset)
+      : 0n;
     return message;
   },
 };
 
 function createBaseStreamEventsRequest(): StreamEventsRequest {
-  return { context: undefined, afterOffset: undefined, types: [] };
+  return { context: undefined, afterOffset: undefined, types: [], includeEphemeral: false };
 }
 
 export const StreamEventsRequest: MessageFns<StreamEventsRequest> = {
@@ -1153,6 +1283,9 @@ export const StreamEventsRequest: MessageFns<StreamEventsRequest> = {
     }
     for (const v of message.types) {
       writer.uint32(26).string(v!);
+    }
+    if (message.includeEphemeral !== false) {
+      writer.uint32(32).bool(message.includeEphemeral);
     }
     return writer;
   },
@@ -1194,6 +1327,14 @@ export const StreamEventsRequest: MessageFns<StreamEventsRequest> = {
             message.types.push(reader.string());
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.includeEphemeral = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1215,6 +1356,11 @@ export const StreamEventsRequest: MessageFns<StreamEventsRequest> = {
         ? BigInt(object.after_offset)
         : undefined,
       types: globalThis.Array.isArray(object?.types) ? object.types.map((e: any) => globalThis.String(e)) : [],
+      includeEphemeral: isSet(object.includeEphemeral)
+        ? globalThis.Boolean(object.includeEphemeral)
+        : isSet(object.include_ephemeral)
+        ? globalThis.Boolean(object.include_ephemeral)
+        : false,
     };
   },
 
@@ -1228,6 +1374,9 @@ export const StreamEventsRequest: MessageFns<StreamEventsRequest> = {
     }
     if (message.types?.length) {
       obj.types = message.types;
+    }
+    if (message.includeEphemeral !== false) {
+      obj.includeEphemeral = message.includeEphemeral;
     }
     return obj;
   },
@@ -1244,6 +1393,7 @@ export const StreamEventsRequest: MessageFns<StreamEventsRequest> = {
       ? BigInt(object.afterOffset)
       : undefined;
     message.types = object.types?.map((e) => e) || [];
+    message.includeEphemeral = object.includeEphemeral ?? false;
     return message;
   },
 };
@@ -1647,7 +1797,16 @@ export const DescribeContextRequest: MessageFns<DescribeContextRequest> = {
 };
 
 function createBaseDescribeContextResponse(): DescribeContextResponse {
-  return { headOffset: 0n, commitNo: 0n, lastControl: 0n, createdAtUs: 0n, subscriptions: [], config: undefined };
+  return {
+    headOffset: 0n,
+    commitNo: 0n,
+    lastControl: 0n,
+    createdAtUs: 0n,
+    subscriptions: [],
+    config: undefined,
+    firstOffset: 0n,
+    retention: undefined,
+  };
 }
 
 export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
@@ -1681,6 +1840,15 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     }
     if (message.config !== undefined) {
       ConfigPointer.encode(message.config, writer.uint32(50).fork()).join();
+    }
+    if (message.firstOffset !== 0n) {
+      if (BigInt.asIntN(64, message.firstOffset) !== message.firstOffset) {
+        throw new globalThis.Error("value provided for field message.firstOffset of type int64 too large");
+      }
+      writer.uint32(56).int64(message.firstOffset);
+    }
+    if (message.retention !== undefined) {
+      Retention.encode(message.retention, writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -1746,6 +1914,22 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
             message.config = ConfigPointer.decode(reader, reader.uint32());
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.firstOffset = reader.int64() as bigint;
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.retention = Retention.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1784,6 +1968,12 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
         ? object.subscriptions.map((e: any) => Subscription.fromJSON(e))
         : [],
       config: isSet(object.config) ? ConfigPointer.fromJSON(object.config) : undefined,
+      firstOffset: isSet(object.firstOffset)
+        ? BigInt(object.firstOffset)
+        : isSet(object.first_offset)
+        ? BigInt(object.first_offset)
+        : 0n,
+      retention: isSet(object.retention) ? Retention.fromJSON(object.retention) : undefined,
     };
   },
 
@@ -1807,6 +1997,12 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     if (message.config !== undefined) {
       obj.config = ConfigPointer.toJSON(message.config);
     }
+    if (message.firstOffset !== 0n) {
+      obj.firstOffset = message.firstOffset.toString();
+    }
+    if (message.retention !== undefined) {
+      obj.retention = Retention.toJSON(message.retention);
+    }
     return obj;
   },
 
@@ -1829,6 +2025,146 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     message.config = (object.config !== undefined && object.config !== null)
       ? ConfigPointer.fromPartial(object.config)
       : undefined;
+    message.firstOffset = (object.firstOffset !== undefined && object.firstOffset !== null)
+      ? BigInt(object.firstOffset)
+      : 0n;
+    message.retention = (object.retention !== undefined && object.retention !== null)
+      ? Retention.fromPartial(object.retention)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseRetention(): Retention {
+  return { configuredAtOffset: 0n, keepFrom: undefined };
+}
+
+export const Retention: MessageFns<Retention> = {
+  encode(message: Retention, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.configuredAtOffset !== 0n) {
+      if (BigInt.asIntN(64, message.configuredAtOffset) !== message.configuredAtOffset) {
+        throw new globalThis.Error("value provided for field message.configuredAtOffset of type int64 too large");
+      }
+      writer.uint32(8).int64(message.configuredAtOffset);
+    }
+    switch (message.keepFrom?.$case) {
+      case "offset":
+        if (BigInt.asIntN(64, message.keepFrom.value) !== message.keepFrom.value) {
+          throw new globalThis.Error("value provided for field message.keepFrom.value of type int64 too large");
+        }
+        writer.uint32(16).int64(message.keepFrom.value);
+        break;
+      case "maxAgeMs":
+        if (BigInt.asIntN(64, message.keepFrom.value) !== message.keepFrom.value) {
+          throw new globalThis.Error("value provided for field message.keepFrom.value of type int64 too large");
+        }
+        writer.uint32(24).int64(message.keepFrom.value);
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Retention {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRetention();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.configuredAtOffset = reader.int64() as bigint;
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.keepFrom = { $case: "offset", value: reader.int64() as bigint };
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.keepFrom = { $case: "maxAgeMs", value: reader.int64() as bigint };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): Retention {
+    return {
+      configuredAtOffset: isSet(object.configuredAtOffset)
+        ? BigInt(object.configuredAtOffset)
+        : isSet(object.configured_at_offset)
+        ? BigInt(object.configured_at_offset)
+        : 0n,
+      keepFrom: isSet(object.offset)
+        ? { $case: "offset", value: BigInt(object.offset) }
+        : isSet(object.maxAgeMs)
+        ? { $case: "maxAgeMs", value: BigInt(object.maxAgeMs) }
+        : isSet(object.max_age_ms)
+        ? { $case: "maxAgeMs", value: BigInt(object.max_age_ms) }
+        : undefined,
+    };
+  },
+
+  toJSON(message: Retention): unknown {
+    const obj: any = {};
+    if (message.configuredAtOffset !== 0n) {
+      obj.configuredAtOffset = message.configuredAtOffset.toString();
+    }
+    if (message.keepFrom?.$case === "offset") {
+      obj.offset = message.keepFrom.value.toString();
+    } else if (message.keepFrom?.$case === "maxAgeMs") {
+      obj.maxAgeMs = message.keepFrom.value.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<Retention>): Retention {
+    return Retention.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Retention>): Retention {
+    const message = createBaseRetention();
+    message.configuredAtOffset = (object.configuredAtOffset !== undefined && object.configuredAtOffset !== null)
+      ? BigInt(object.configuredAtOffset)
+      : 0n;
+    switch (object.keepFrom?.$case) {
+      case "offset": {
+        if (object.keepFrom?.value !== undefined && object.keepFrom?.value !== null) {
+          message.keepFrom = { $case: "offset", value: BigInt(object.keepFrom.value) };
+        }
+        break;
+      }
+      case "maxAgeMs": {
+        if (object.keepFrom?.value !== undefined && object.keepFrom?.value !== null) {
+          message.keepFrom = { $case: "maxAgeMs", value: BigInt(object.keepFrom.value) };
+        }
+        break;
+      }
+    }
     return message;
   },
 };
@@ -1843,6 +2179,7 @@ function createBaseSubscription(): Subscription {
     haltedAtOffset: 0n,
     resumedAtOffset: 0n,
     resumedAfterOffset: undefined,
+    missedBelowOffset: 0n,
   };
 }
 
@@ -1886,6 +2223,12 @@ export const Subscription: MessageFns<Subscription> = {
         throw new globalThis.Error("value provided for field message.resumedAfterOffset of type int64 too large");
       }
       writer.uint32(64).int64(message.resumedAfterOffset);
+    }
+    if (message.missedBelowOffset !== 0n) {
+      if (BigInt.asIntN(64, message.missedBelowOffset) !== message.missedBelowOffset) {
+        throw new globalThis.Error("value provided for field message.missedBelowOffset of type int64 too large");
+      }
+      writer.uint32(72).int64(message.missedBelowOffset);
     }
     return writer;
   },
@@ -1967,6 +2310,14 @@ export const Subscription: MessageFns<Subscription> = {
             message.resumedAfterOffset = reader.int64() as bigint;
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.missedBelowOffset = reader.int64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2009,6 +2360,11 @@ export const Subscription: MessageFns<Subscription> = {
         : isSet(object.resumed_after_offset)
         ? BigInt(object.resumed_after_offset)
         : undefined,
+      missedBelowOffset: isSet(object.missedBelowOffset)
+        ? BigInt(object.missedBelowOffset)
+        : isSet(object.missed_below_offset)
+        ? BigInt(object.missed_below_offset)
+        : 0n,
     };
   },
 
@@ -2038,6 +2394,9 @@ export const Subscription: MessageFns<Subscription> = {
     if (message.resumedAfterOffset !== undefined) {
       obj.resumedAfterOffset = message.resumedAfterOffset.toString();
     }
+    if (message.missedBelowOffset !== 0n) {
+      obj.missedBelowOffset = message.missedBelowOffset.toString();
+    }
     return obj;
   },
 
@@ -2064,6 +2423,9 @@ export const Subscription: MessageFns<Subscription> = {
     message.resumedAfterOffset = (object.resumedAfterOffset !== undefined && object.resumedAfterOffset !== null)
       ? BigInt(object.resumedAfterOffset)
       : undefined;
+    message.missedBelowOffset = (object.missedBelowOffset !== undefined && object.missedBelowOffset !== null)
+      ? BigInt(object.missedBelowOffset)
+      : 0n;
     return message;
   },
 };
@@ -2378,7 +2740,7 @@ export const ContextServiceService = {
       Buffer.from(StreamEventsResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): StreamEventsResponse => StreamEventsResponse.decode(value),
   },
-  /** WaitForEvent answers the first matching event after an offset, or WAIT_TIMEOUT. */
+  /** WaitForEvent answers the first matching event after an offset, or WAIT_TIMEOUT. Ephemeral events match while it waits. */
   waitForEvent: {
     path: "/iterate.context.v1.ContextService/WaitForEvent" as const,
     requestStream: false as const,
@@ -2412,7 +2774,7 @@ export interface ContextServiceServer extends UntypedServiceImplementation {
   readEvents: handleUnaryCall<ReadEventsRequest, ReadEventsResponse>;
   /** StreamEvents answers the past and then what happens, without gap or reorder, as fast as the reader takes it. */
   streamEvents: handleServerStreamingCall<StreamEventsRequest, StreamEventsResponse>;
-  /** WaitForEvent answers the first matching event after an offset, or WAIT_TIMEOUT. */
+  /** WaitForEvent answers the first matching event after an offset, or WAIT_TIMEOUT. Ephemeral events match while it waits. */
   waitForEvent: handleUnaryCall<WaitForEventRequest, WaitForEventResponse>;
   /** DescribeContext answers what a context is now: its head and its core state. */
   describeContext: handleUnaryCall<DescribeContextRequest, DescribeContextResponse>;
@@ -2468,7 +2830,7 @@ export interface ContextServiceClient extends Client {
     metadata?: Metadata,
     options?: Partial<CallOptions>,
   ): ClientReadableStream<StreamEventsResponse>;
-  /** WaitForEvent answers the first matching event after an offset, or WAIT_TIMEOUT. */
+  /** WaitForEvent answers the first matching event after an offset, or WAIT_TIMEOUT. Ephemeral events match while it waits. */
   waitForEvent(
     request: WaitForEventRequest,
     callback: (error: ServiceError | null, response: WaitForEventResponse) => void,

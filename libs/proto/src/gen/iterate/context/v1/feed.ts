@@ -77,6 +77,34 @@ export interface ListCommitsResponse {
   atHead: boolean;
 }
 
+/** SubscriptionFloor is the place that one subscription is known to have passed for good. */
+export interface SubscriptionFloor {
+  /** Context of the subscription. */
+  context?:
+    | ContextAddress
+    | undefined;
+  /** Its name. */
+  name: string;
+  /** Offset of the event that configured it: a row configured anew starts over. */
+  configuredAtOffset: bigint;
+  /** Offset of the last resume that it has followed; 0 when there is none. */
+  resumedAtOffset: bigint;
+  /** Events at or below this offset are not needed by it any more. */
+  floorOffset: bigint;
+}
+
+/** ReportFloorsRequest carries floors of subscriptions of one partition. */
+export interface ReportFloorsRequest {
+  /** Partition of their contexts, 0 to 255. */
+  partition: number;
+  /** At most 1,000. */
+  floors: SubscriptionFloor[];
+}
+
+/** ReportFloorsResponse answers ReportFloors. */
+export interface ReportFloorsResponse {
+}
+
 function createBaseCommit(): Commit {
   return {
     context: undefined,
@@ -617,6 +645,307 @@ export const ListCommitsResponse: MessageFns<ListCommitsResponse> = {
   },
 };
 
+function createBaseSubscriptionFloor(): SubscriptionFloor {
+  return { context: undefined, name: "", configuredAtOffset: 0n, resumedAtOffset: 0n, floorOffset: 0n };
+}
+
+export const SubscriptionFloor: MessageFns<SubscriptionFloor> = {
+  encode(message: SubscriptionFloor, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      ContextAddress.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    if (message.configuredAtOffset !== 0n) {
+      if (BigInt.asIntN(64, message.configuredAtOffset) !== message.configuredAtOffset) {
+        throw new globalThis.Error("value provided for field message.configuredAtOffset of type int64 too large");
+      }
+      writer.uint32(24).int64(message.configuredAtOffset);
+    }
+    if (message.resumedAtOffset !== 0n) {
+      if (BigInt.asIntN(64, message.resumedAtOffset) !== message.resumedAtOffset) {
+        throw new globalThis.Error("value provided for field message.resumedAtOffset of type int64 too large");
+      }
+      writer.uint32(32).int64(message.resumedAtOffset);
+    }
+    if (message.floorOffset !== 0n) {
+      if (BigInt.asIntN(64, message.floorOffset) !== message.floorOffset) {
+        throw new globalThis.Error("value provided for field message.floorOffset of type int64 too large");
+      }
+      writer.uint32(40).int64(message.floorOffset);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SubscriptionFloor {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSubscriptionFloor();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = ContextAddress.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.configuredAtOffset = reader.int64() as bigint;
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.resumedAtOffset = reader.int64() as bigint;
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.floorOffset = reader.int64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): SubscriptionFloor {
+    return {
+      context: isSet(object.context) ? ContextAddress.fromJSON(object.context) : undefined,
+      name: isSet(object.name) ? globalThis.String(object.name) : "",
+      configuredAtOffset: isSet(object.configuredAtOffset)
+        ? BigInt(object.configuredAtOffset)
+        : isSet(object.configured_at_offset)
+        ? BigInt(object.configured_at_offset)
+        : 0n,
+      resumedAtOffset: isSet(object.resumedAtOffset)
+        ? BigInt(object.resumedAtOffset)
+        : isSet(object.resumed_at_offset)
+        ? BigInt(object.resumed_at_offset)
+        : 0n,
+      floorOffset: isSet(object.floorOffset)
+        ? BigInt(object.floorOffset)
+        : isSet(object.floor_offset)
+        ? BigInt(object.floor_offset)
+        : 0n,
+    };
+  },
+
+  toJSON(message: SubscriptionFloor): unknown {
+    const obj: any = {};
+    if (message.context !== undefined) {
+      obj.context = ContextAddress.toJSON(message.context);
+    }
+    if (message.name !== "") {
+      obj.name = message.name;
+    }
+    if (message.configuredAtOffset !== 0n) {
+      obj.configuredAtOffset = message.configuredAtOffset.toString();
+    }
+    if (message.resumedAtOffset !== 0n) {
+      obj.resumedAtOffset = message.resumedAtOffset.toString();
+    }
+    if (message.floorOffset !== 0n) {
+      obj.floorOffset = message.floorOffset.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<SubscriptionFloor>): SubscriptionFloor {
+    return SubscriptionFloor.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SubscriptionFloor>): SubscriptionFloor {
+    const message = createBaseSubscriptionFloor();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? ContextAddress.fromPartial(object.context)
+      : undefined;
+    message.name = object.name ?? "";
+    message.configuredAtOffset = (object.configuredAtOffset !== undefined && object.configuredAtOffset !== null)
+      ? BigInt(object.configuredAtOffset)
+      : 0n;
+    message.resumedAtOffset = (object.resumedAtOffset !== undefined && object.resumedAtOffset !== null)
+      ? BigInt(object.resumedAtOffset)
+      : 0n;
+    message.floorOffset = (object.floorOffset !== undefined && object.floorOffset !== null)
+      ? BigInt(object.floorOffset)
+      : 0n;
+    return message;
+  },
+};
+
+function createBaseReportFloorsRequest(): ReportFloorsRequest {
+  return { partition: 0, floors: [] };
+}
+
+export const ReportFloorsRequest: MessageFns<ReportFloorsRequest> = {
+  encode(message: ReportFloorsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.partition !== 0) {
+      writer.uint32(8).int32(message.partition);
+    }
+    for (const v of message.floors) {
+      SubscriptionFloor.encode(v!, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReportFloorsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReportFloorsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.partition = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.floors.push(SubscriptionFloor.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ReportFloorsRequest {
+    return {
+      partition: isSet(object.partition) ? globalThis.Number(object.partition) : 0,
+      floors: globalThis.Array.isArray(object?.floors)
+        ? object.floors.map((e: any) => SubscriptionFloor.fromJSON(e))
+        : [],
+    };
+  },
+
+  toJSON(message: ReportFloorsRequest): unknown {
+    const obj: any = {};
+    if (message.partition !== 0) {
+      obj.partition = Math.round(message.partition);
+    }
+    if (message.floors?.length) {
+      obj.floors = message.floors.map((e) => SubscriptionFloor.toJSON(e));
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ReportFloorsRequest>): ReportFloorsRequest {
+    return ReportFloorsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ReportFloorsRequest>): ReportFloorsRequest {
+    const message = createBaseReportFloorsRequest();
+    message.partition = object.partition ?? 0;
+    message.floors = object.floors?.map((e) => SubscriptionFloor.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseReportFloorsResponse(): ReportFloorsResponse {
+  return {};
+}
+
+export const ReportFloorsResponse: MessageFns<ReportFloorsResponse> = {
+  encode(_: ReportFloorsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReportFloorsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReportFloorsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(_: any): ReportFloorsResponse {
+    return {};
+  },
+
+  toJSON(_: ReportFloorsResponse): unknown {
+    const obj: any = {};
+    return obj;
+  },
+
+  create(base?: DeepPartial<ReportFloorsResponse>): ReportFloorsResponse {
+    return ReportFloorsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<ReportFloorsResponse>): ReportFloorsResponse {
+    const message = createBaseReportFloorsResponse();
+    return message;
+  },
+};
+
 /** FeedService is the change feed of the log, for the services of the platform. It is the truth behind every wake-up. */
 export type FeedServiceService = typeof FeedServiceService;
 export const FeedServiceService = {
@@ -630,11 +959,24 @@ export const FeedServiceService = {
     responseSerialize: (value: ListCommitsResponse): Buffer => Buffer.from(ListCommitsResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListCommitsResponse => ListCommitsResponse.decode(value),
   },
+  /** ReportFloors says how far subscriptions have got: what is above their floors is not given up. May be repeated, late or reordered. */
+  reportFloors: {
+    path: "/iterate.context.v1.FeedService/ReportFloors" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ReportFloorsRequest): Buffer => Buffer.from(ReportFloorsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ReportFloorsRequest => ReportFloorsRequest.decode(value),
+    responseSerialize: (value: ReportFloorsResponse): Buffer =>
+      Buffer.from(ReportFloorsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ReportFloorsResponse => ReportFloorsResponse.decode(value),
+  },
 } as const;
 
 export interface FeedServiceServer extends UntypedServiceImplementation {
   /** ListCommits answers the commits of one partition after a position, in an order in which a late commit is never skipped. */
   listCommits: handleUnaryCall<ListCommitsRequest, ListCommitsResponse>;
+  /** ReportFloors says how far subscriptions have got: what is above their floors is not given up. May be repeated, late or reordered. */
+  reportFloors: handleUnaryCall<ReportFloorsRequest, ReportFloorsResponse>;
 }
 
 export interface FeedServiceClient extends Client {
@@ -653,6 +995,22 @@ export interface FeedServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListCommitsResponse) => void,
+  ): ClientUnaryCall;
+  /** ReportFloors says how far subscriptions have got: what is above their floors is not given up. May be repeated, late or reordered. */
+  reportFloors(
+    request: ReportFloorsRequest,
+    callback: (error: ServiceError | null, response: ReportFloorsResponse) => void,
+  ): ClientUnaryCall;
+  reportFloors(
+    request: ReportFloorsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ReportFloorsResponse) => void,
+  ): ClientUnaryCall;
+  reportFloors(
+    request: ReportFloorsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ReportFloorsResponse) => void,
   ): ClientUnaryCall;
 }
 

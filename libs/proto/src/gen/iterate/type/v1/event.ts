@@ -70,7 +70,14 @@ export interface EventInput {
     | bigint
     | undefined;
   /** Processor that writes. */
-  processor?: ProcessorLabel | undefined;
+  processor?:
+    | ProcessorLabel
+    | undefined;
+  /**
+   * True for an event that takes an offset and is told to whoever follows the log, but never stored. It has no idempotency key and no
+   * control type.
+   */
+  ephemeral: boolean;
 }
 
 /** Event is one committed event. */
@@ -99,6 +106,8 @@ export interface Event {
   traceparent: string;
   /** Version of the format of this event's type. */
   formatVersion: number;
+  /** True when the event is not stored: no later read promises it, and its time is that of the process which took it. */
+  ephemeral: boolean;
 }
 
 function createBaseCause(): Cause {
@@ -460,6 +469,7 @@ function createBaseEventInput(): EventInput {
     idempotencyKey: "",
     expectedOffset: undefined,
     processor: undefined,
+    ephemeral: false,
   };
 }
 
@@ -485,6 +495,9 @@ export const EventInput: MessageFns<EventInput> = {
     }
     if (message.processor !== undefined) {
       ProcessorLabel.encode(message.processor, writer.uint32(50).fork()).join();
+    }
+    if (message.ephemeral !== false) {
+      writer.uint32(56).bool(message.ephemeral);
     }
     return writer;
   },
@@ -550,6 +563,14 @@ export const EventInput: MessageFns<EventInput> = {
             message.processor = ProcessorLabel.decode(reader, reader.uint32());
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.ephemeral = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -578,6 +599,7 @@ export const EventInput: MessageFns<EventInput> = {
         ? BigInt(object.expected_offset)
         : undefined,
       processor: isSet(object.processor) ? ProcessorLabel.fromJSON(object.processor) : undefined,
+      ephemeral: isSet(object.ephemeral) ? globalThis.Boolean(object.ephemeral) : false,
     };
   },
 
@@ -601,6 +623,9 @@ export const EventInput: MessageFns<EventInput> = {
     if (message.processor !== undefined) {
       obj.processor = ProcessorLabel.toJSON(message.processor);
     }
+    if (message.ephemeral !== false) {
+      obj.ephemeral = message.ephemeral;
+    }
     return obj;
   },
 
@@ -619,6 +644,7 @@ export const EventInput: MessageFns<EventInput> = {
     message.processor = (object.processor !== undefined && object.processor !== null)
       ? ProcessorLabel.fromPartial(object.processor)
       : undefined;
+    message.ephemeral = object.ephemeral ?? false;
     return message;
   },
 };
@@ -634,6 +660,7 @@ function createBaseEvent(): Event {
     source: undefined,
     traceparent: "",
     formatVersion: 0,
+    ephemeral: false,
   };
 }
 
@@ -671,6 +698,9 @@ export const Event: MessageFns<Event> = {
     }
     if (message.formatVersion !== 0) {
       writer.uint32(72).int32(message.formatVersion);
+    }
+    if (message.ephemeral !== false) {
+      writer.uint32(80).bool(message.ephemeral);
     }
     return writer;
   },
@@ -760,6 +790,14 @@ export const Event: MessageFns<Event> = {
             message.formatVersion = reader.int32();
             continue;
           }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.ephemeral = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -795,6 +833,7 @@ export const Event: MessageFns<Event> = {
         : isSet(object.format_version)
         ? globalThis.Number(object.format_version)
         : 0,
+      ephemeral: isSet(object.ephemeral) ? globalThis.Boolean(object.ephemeral) : false,
     };
   },
 
@@ -827,6 +866,9 @@ export const Event: MessageFns<Event> = {
     if (message.formatVersion !== 0) {
       obj.formatVersion = Math.round(message.formatVersion);
     }
+    if (message.ephemeral !== false) {
+      obj.ephemeral = message.ephemeral;
+    }
     return obj;
   },
 
@@ -848,6 +890,7 @@ export const Event: MessageFns<Event> = {
       : undefined;
     message.traceparent = object.traceparent ?? "";
     message.formatVersion = object.formatVersion ?? 0;
+    message.ephemeral = object.ephemeral ?? false;
     return message;
   },
 };
