@@ -10,10 +10,10 @@ import { SecretServiceClient, type SecretServiceService } from "@iterate-platfor
 import { createClient, type ServiceClient } from "@iterate-platform/service/grpc-client";
 import { generateKeys, type KeyFiles } from "@iterate-platform/service/keys";
 import { Trust } from "@iterate-platform/service/trust";
-import { TiedChild, type Exit } from "@iterate-platform/testing/child";
+import type { Exit } from "@iterate-platform/testing/child";
+import { ServiceProcess } from "@iterate-platform/testing/service-process";
 
 const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
-const startWithinMs = 30_000;
 
 /** Keys of a small deployment: services that may call, and one that may not. */
 export class Deployment {
@@ -53,6 +53,8 @@ export interface ContextProcessOptions {
   readonly databaseUrl: string;
   readonly natsUrl: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** Arguments of Node; the service from its sources when absent. */
+  readonly program?: readonly string[];
 }
 
 export interface Clients {
@@ -61,66 +63,50 @@ export interface Clients {
   readonly secret: ServiceClient<SecretServiceService>;
 }
 
-interface LogLine {
-  readonly message: string;
-  readonly ports?: { readonly grpc: number; readonly admin: number };
-}
-
 export class ContextProcess {
   readonly #deployment: Deployment;
-  readonly #child: TiedChild;
-  readonly #ports: { readonly grpc: number; readonly admin: number };
+  readonly #process: ServiceProcess;
   readonly #clients: { close(): void }[] = [];
-  /** Everything it wrote. */
-  readonly lines: string[];
 
-  private constructor(
-    deployment: Deployment,
-    child: TiedChild,
-    ports: { readonly grpc: number; readonly admin: number },
-    lines: string[],
-  ) {
+  private constructor(deployment: Deployment, process: ServiceProcess) {
     this.#deployment = deployment;
-    this.#child = child;
-    this.#ports = ports;
-    this.lines = lines;
+    this.#process = process;
   }
 
-  static async start({ deployment, databaseUrl, natsUrl, env = {} }: ContextProcessOptions): Promise<ContextProcess> {
-    const lines: string[] = [];
-    let serving: (ports: { readonly grpc: number; readonly admin: number }) => void = () => undefined;
-    const ports = new Promise<{ readonly grpc: number; readonly admin: number }>((resolve) => (serving = resolve));
-    const child = new TiedChild(process.execPath, ["--conditions=iterate-source", "--import", import.meta.resolve("tsx"), main], {
-      env: {
-        PATH: process.env["PATH"],
-        DATABASE_URL: databaseUrl,
-        NATS_URL: natsUrl,
-        ITERATE_TRUSTED_KEYS_FILE: deployment.files.trustedKeysFile,
-        ITERATE_SERVICE_KEY_FILE: deployment.files.keyFile("context"),
-        ITERATE_SECRET_KEYS: deployment.secretKeys,
-        LOG_LEVEL: "debug",
-        DRAIN_MS: "10000",
-        ...env,
-      },
-      onLine: (line) => {
-        lines.push(line);
-        const parsed = parse(line);
-        if (parsed?.message === "serving" && parsed.ports !== undefined) serving(parsed.ports);
-      },
+  static async start({ deployment, databaseUrl, natsUrl, env = {}, program }: ContextProcessOptions): Promise<ContextProcess> {
+    const started = await ServiceProcess.start(program ?? main, {
+      DATABASE_URL: databaseUrl,
+      NATS_URL: natsUrl,
+      ITERATE_TRUSTED_KEYS_FILE: deployment.files.trustedKeysFile,
+      ITERATE_SERVICE_KEY_FILE: deployment.files.keyFile("context"),
+      ITERATE_SECRET_KEYS: deployment.secretKeys,
+      LOG_LEVEL: "debug",
+      DRAIN_MS: "10000",
+      ...env,
     });
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => resolve(undefined), startWithinMs)));
-    const started = await Promise.race([ports, late, child.exited.then(() => undefined)]);
-    clearTimeout(timer);
-    if (started === undefined) {
-      await child.stop([{ signal: "SIGKILL", waitMs: 2_000 }]);
-      throw new Error(`the context service did not start:\n${lines.join("\n")}`);
-    }
-    return new ContextProcess(deployment, child, started, lines);
+    return new ContextProcess(deployment, started);
+  }
+
+  /** Everything it wrote. */
+  get lines(): readonly string[] {
+    return this.#process.lines;
+  }
+
+  get isRunning(): boolean {
+    return this.#process.isRunning;
+  }
+
+  /** Resolves to how it ended, whatever the reason. */
+  get exited(): Promise<Exit> {
+    return this.#process.exited;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#process.signal(signal);
   }
 
   get grpcUrl(): string {
-    return `127.0.0.1:${this.#ports.grpc}`;
+    return `127.0.0.1:${this.#process.ports["grpc"]}`;
   }
 
   /** Clients that call as `service`. */
@@ -140,7 +126,7 @@ export class ContextProcess {
 
   /** Answers of the listener for operators. */
   async admin(path: string): Promise<{ readonly status: number; readonly text: string }> {
-    const response = await fetch(`http://127.0.0.1:${this.#ports.admin}${path}`, { signal: AbortSignal.timeout(5_000) });
+    const response = await fetch(`http://127.0.0.1:${this.#process.ports["admin"]}${path}`, { signal: AbortSignal.timeout(5_000) });
     return { status: response.status, text: await response.text() };
   }
 
@@ -152,24 +138,12 @@ export class ContextProcess {
   }
 
   /** Asks it to end, and resolves to how it did. */
-  async terminate(withinMs = 15_000): Promise<Exit> {
-    await this.#child.stop([
-      { signal: "SIGTERM", waitMs: withinMs },
-      { signal: "SIGKILL", waitMs: 2_000 },
-    ]);
-    return this.#child.exited;
+  terminate(withinMs = 15_000): Promise<Exit> {
+    return this.#process.end("SIGTERM", withinMs);
   }
 
   async stop(): Promise<void> {
     for (const client of this.#clients) client.close();
     await this.terminate(5_000);
-  }
-}
-
-function parse(line: string): LogLine | undefined {
-  try {
-    return JSON.parse(line) as LogLine;
-  } catch {
-    return undefined;
   }
 }

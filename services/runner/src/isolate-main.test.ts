@@ -1,45 +1,27 @@
 /** The isolate role as a process: what it holds, whom it dials, how it ends. */
-import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeAll, afterAll, expect, test } from "vitest";
 import { eventually } from "@iterate-platform/testing";
+import { ServiceProcess } from "@iterate-platform/testing/service-process";
 import { IsolatePool } from "./isolate/client.js";
 import { processorBundle } from "./isolate/isolate.fixture.js";
 import { held, invocationOf, testKeys } from "./isolate/role.fixture.js";
 
 let keys: Awaited<ReturnType<typeof testKeys>>;
-let child: ChildProcess | undefined;
+let running: ServiceProcess | undefined;
 beforeAll(async () => {
   keys = await testKeys();
 });
 afterAll(() => keys.remove());
-afterEach(() => {
-  child?.kill("SIGKILL");
+afterEach(() => running?.end("SIGKILL"));
+
+const script = fileURLToPath(new URL("./isolate-main.ts", import.meta.url));
+const given = (env: Record<string, string> = {}) => ({
+  ITERATE_TRUSTED_KEYS_FILE: keys.trustedKeysFile,
+  ISOLATE_TENANCY: "project",
+  ...env,
 });
-
-function start(env: Record<string, string> = {}): { child: ChildProcess; lines: string[] } {
-  const script = fileURLToPath(new URL("./isolate-main.ts", import.meta.url));
-  const given = {
-    PATH: process.env["PATH"] ?? "",
-    ITERATE_TRUSTED_KEYS_FILE: keys.trustedKeysFile,
-    ISOLATE_TENANCY: "project",
-    ...env,
-  };
-  child = spawn(process.execPath, ["--conditions=iterate-source", "--import", "tsx", script], {
-    env: given,
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  const lines: string[] = [];
-  child.stderr!.on("data", (chunk: Buffer) => lines.push(...chunk.toString().split("\n").filter(Boolean)));
-  return { child, lines };
-}
-
-async function serving(lines: readonly string[]): Promise<Record<string, number>> {
-  const line = await eventually(() => lines.find((text) => text.includes('"message":"serving"')), { timeoutMs: 20_000 });
-  return (JSON.parse(line) as { ports: Record<string, number> }).ports;
-}
 
 /** Remote ports of the TCP connections that a process made or took: its own port on each side. */
 function connections(pid: number): { local: number; remote: number; state: string }[] {
@@ -65,8 +47,7 @@ function linkOf(path: string): string {
 }
 
 test("it serves the runner, holds no credential, dials nobody, binds to its project, and ends its processes at SIGTERM", async () => {
-  const { child, lines } = start();
-  const ports = await serving(lines);
+  const { pid, ports } = (running = await ServiceProcess.start(script, given()));
   const client = new IsolatePool({
     trust: await keys.trustOf("runner"),
     url: `127.0.0.1:${ports["grpc"]}`,
@@ -82,26 +63,24 @@ test("it serves the runner, holds no credential, dials nobody, binds to its proj
   for await (const { kind } of client.processBatch(batch, { hostCall: async () => null })) kinds.push(kind);
   expect(kinds).toEqual(["checkpoint", "settled"]);
 
-  const environment = readFileSync(`/proc/${child.pid}/environ`, "utf8")
+  const environment = readFileSync(`/proc/${pid}/environ`, "utf8")
     .split("\0")
     .map((pair) => pair.split("=")[0])
     .filter(Boolean);
   expect(environment.sort()).toEqual(["ISOLATE_TENANCY", "ITERATE_TRUSTED_KEYS_FILE", "PATH"]);
   const own = new Set(Object.values(ports));
   // Listening, or taken on one of its own ports: never made by it.
-  expect(connections(child.pid!).filter(({ local, state }) => state !== "0A" && !own.has(local))).toEqual([]);
-  const files = readdirSync(`/proc/${child.pid}/fd`).map((fd) => linkOf(`/proc/${child.pid}/fd/${fd}`));
+  expect(connections(pid!).filter(({ local, state }) => state !== "0A" && !own.has(local))).toEqual([]);
+  const files = readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`));
   expect(files.filter((file) => file.endsWith(".json") || file.includes("keys"))).toEqual([]);
 
   const stranger = held({ ...processorBundle(""), owner: "prj_other" });
   await expect(client.ensure(stranger)).rejects.toMatchObject({ code: "UNAVAILABLE", data: { tenant: "other" } });
 
-  const isolates = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && parentOf(pid) === child.pid);
+  const isolates = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && parentOf(name) === pid);
   expect(isolates.length).toBeGreaterThan(0);
   await client.close();
-  child.kill("SIGTERM");
-  const [code] = (await once(child, "exit")) as [number];
-  expect(code).toBe(0);
+  expect((await running.end()).code).toBe(0);
   await eventually(() => isolates.every((pid) => parentOf(pid) === undefined || stateOf(pid) === "Z"));
 });
 
@@ -111,9 +90,9 @@ test.each(["ITERATE_SERVICE_KEY_FILE", "DATABASE_URL", "NATS_URL"])("it does not
     DATABASE_URL: "postgres://a:b@c/d",
     NATS_URL: "nats://x",
   }[name]!;
-  const { child, lines } = start({ [name]: value });
-  const [code] = (await once(child, "exit")) as [number];
-  expect(code).toBe(1);
+  running = ServiceProcess.spawn(script, given({ [name]: value }));
+  expect((await running.exited).code).toBe(1);
+  const lines = running.lines;
   expect(lines.join("\n")).toContain(name);
   expect(lines.join("\n")).not.toContain("a:b@c");
 });

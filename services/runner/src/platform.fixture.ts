@@ -1,10 +1,8 @@
 /** A platform for the runner's tests: the real context service as a process of its own on a real database and broker, and clients of it. */
-import { spawn, type ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { ContextServiceClient } from "@iterate-platform/proto/iterate/context/v1/context";
 import { ContextLog } from "@iterate-platform/service/context-log";
 import { createClient } from "@iterate-platform/service/grpc-client";
@@ -13,6 +11,7 @@ import { migrate } from "@iterate-platform/service/migrations";
 import { createPool } from "@iterate-platform/service/postgres";
 import { generateKeys, Trust } from "@iterate-platform/service/trust";
 import { startNats, startPostgres, type TestDatabase, type TestNats } from "@iterate-platform/testing";
+import { ServiceProcess } from "@iterate-platform/testing/service-process";
 import type { EventInput, StreamEvent } from "iterate/api";
 import { itx } from "iterate/events";
 
@@ -35,65 +34,9 @@ export async function query<Row = Record<string, unknown>>(
   }
 }
 
-/** A service running as a process; its log is kept for failures. */
-export class ServiceProcess {
-  readonly ports: Readonly<Record<string, number>>;
-  readonly #child: ChildProcess;
-  readonly #exited: Promise<void>;
-  readonly lines: readonly string[];
-
-  private constructor(
-    child: ChildProcess,
-    exited: Promise<void>,
-    ports: Readonly<Record<string, number>>,
-    lines: readonly string[],
-  ) {
-    this.#child = child;
-    this.#exited = exited;
-    this.ports = ports;
-    this.lines = lines;
-  }
-
-  /** Starts `entry` (absolute, or below services/) and resolves once it serves. */
-  static async start(entry: string, env: Readonly<Record<string, string>>): Promise<ServiceProcess> {
-    const child = spawn(process.execPath, ["--conditions=iterate-source", "--import", "tsx", new URL(entry, services).pathname], {
-      env: { PATH: process.env["PATH"], LOG_LEVEL: "info", ...env },
-      stdio: ["ignore", "ignore", "pipe"],
-    });
-    const lines: string[] = [];
-    const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-    const serving = new Promise<Record<string, number>>((resolve, reject) => {
-      createInterface({ input: child.stderr }).on("line", (line) => {
-        lines.push(line);
-        const ports = servingPorts(line);
-        if (ports !== undefined) resolve(ports);
-      });
-      void exited.then(() => reject(new Error(`${entry} ended before it served:\n${lines.slice(-20).join("\n")}`)));
-    });
-    return new ServiceProcess(child, exited, await serving, lines);
-  }
-
-  get exited(): Promise<void> {
-    return this.#exited;
-  }
-
-  signal(signal: NodeJS.Signals): void {
-    this.#child.kill(signal);
-  }
-
-  async end(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
-    this.#child.kill(signal);
-    await this.#exited;
-  }
-}
-
-function servingPorts(line: string): Record<string, number> | undefined {
-  if (!line.includes('"serving"')) return undefined;
-  try {
-    return (JSON.parse(line) as { ports?: Record<string, number> }).ports;
-  } catch {
-    return undefined;
-  }
+/** Starts `entry` (absolute, or below services/) and resolves once it serves. */
+export function startService(entry: string, env: Readonly<Record<string, string>>): Promise<ServiceProcess> {
+  return ServiceProcess.start(new URL(entry, services).pathname, { LOG_LEVEL: "info", ...env });
 }
 
 export interface Keys {
@@ -152,7 +95,7 @@ export class TestPlatform {
       ...files,
       trustOf: (service) => Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile }),
     };
-    const context = await ServiceProcess.start("context/src/main.ts", {
+    const context = await startService("context/src/main.ts", {
       DATABASE_URL: contextDatabase.url,
       NATS_URL: nats.url,
       GRPC_LISTEN: "127.0.0.1:0",

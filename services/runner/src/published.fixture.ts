@@ -3,7 +3,8 @@ import { RepoServiceClient } from "@iterate-platform/proto/iterate/bundler/v1/re
 import { createClient } from "@iterate-platform/service/grpc-client";
 import { migrate } from "@iterate-platform/service/migrations";
 import { startPostgres, type TestDatabase } from "@iterate-platform/testing";
-import { ServiceProcess, type TestPlatform } from "./platform.fixture.js";
+import type { ServiceProcess } from "@iterate-platform/testing/service-process";
+import { startService, type TestPlatform } from "./platform.fixture.js";
 
 export interface CodeServices {
   /** Where runners find them. */
@@ -22,10 +23,10 @@ export async function startCodeServices(platform: TestPlatform): Promise<CodeSer
     ITERATE_TRUSTED_KEYS_FILE: platform.keys.trustedKeysFile,
   };
   const [isolate, worker] = await Promise.all([
-    ServiceProcess.start("runner/src/isolate-main.ts", { ...common, ISOLATE_TENANCY: "shared" }),
-    ServiceProcess.start("bundler/src/worker-main.ts", { ...common, BUILD_CPU_S: "120" }),
+    startService("runner/src/isolate-main.ts", { ...common, ISOLATE_TENANCY: "shared" }),
+    startService("bundler/src/worker-main.ts", { ...common, BUILD_CPU_S: "120" }),
   ]);
-  const bundler = await ServiceProcess.start("bundler/src/main.ts", {
+  const bundler = await startService("bundler/src/main.ts", {
     ...common,
     DATABASE_URL: database.url,
     CONTEXT_URL: platform.contextUrl,

@@ -1,6 +1,7 @@
 import { eventually } from "@iterate-platform/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { query, ServiceProcess, TestPlatform, type TestProject } from "./platform.fixture.js";
+import type { ServiceProcess } from "@iterate-platform/testing/service-process";
+import { query, startService, TestPlatform, type TestProject } from "./platform.fixture.js";
 
 let platform: TestPlatform;
 beforeAll(async () => {
@@ -14,7 +15,7 @@ afterEach(async () => {
 });
 
 async function runner(env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
-  const started = await ServiceProcess.start(new URL("./runner-process.fixture.ts", import.meta.url).pathname, {
+  const started = await startService(new URL("./runner-process.fixture.ts", import.meta.url).pathname, {
     DATABASE_URL: platform.runnerDatabase.url,
     NATS_URL: platform.nats.url,
     CONTEXT_URL: platform.contextUrl,

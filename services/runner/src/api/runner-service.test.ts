@@ -5,7 +5,7 @@ import { createLog } from "@iterate-platform/service/log";
 import { createPool, type Pool } from "@iterate-platform/service/postgres";
 import { eventually } from "@iterate-platform/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ServiceProcess, TestPlatform, type TestProject } from "../platform.fixture.js";
+import { startService, TestPlatform, type TestProject } from "../platform.fixture.js";
 import { Counter, Scripted, startRunner, type TestRunner } from "../runner.fixture.js";
 import { runnerServiceHandlers, runnerServiceRules } from "./runner-service.js";
 
@@ -166,7 +166,7 @@ describe("what other services ask the runner", () => {
 
 describe("the runner as a process", () => {
   it("serves, becomes ready without any peer, and ends in good order", async () => {
-    const process = await ServiceProcess.start("runner/src/main.ts", {
+    const process = await startService("runner/src/main.ts", {
       DATABASE_URL: platform.runnerDatabase.url,
       NATS_URL: "nats://127.0.0.1:1",
       CONTEXT_URL: "http://127.0.0.1:1",
