@@ -1,11 +1,11 @@
 /** The append engine as the service composes it, on one database. */
-import { setTimeout as pause } from "node:timers/promises";
 import { uuidv7 } from "@iterate-platform/service/ids";
 import { createPool } from "@iterate-platform/service/postgres";
 import { JsonThread } from "../src/json/worker-thread.js";
 import { LogAppender } from "../src/log/appender.js";
 import { HeadCache } from "../src/log/head-cache.js";
 import { LogWriter } from "../src/log/log-writer.js";
+import { realTimers } from "../src/timers.js";
 import { PostgresLogStore } from "../src/log/postgres/postgres-log-store.js";
 
 export interface BenchEngine {
@@ -24,8 +24,7 @@ export function startEngine(url: string): BenchEngine {
     cache,
     onCommit: () => undefined,
     writer: 1,
-    nowMs: Date.now,
-    pause: (ms) => pause(ms),
+    timers: realTimers,
     failpoint: () => undefined,
     onFault: console.error,
   });

@@ -5,6 +5,7 @@
 import { codedError } from "iterate/lib";
 import { partitionOf } from "@iterate-platform/service/ids";
 import type { JsonThread } from "../json/worker-thread.js";
+import type { Timers } from "../timers.js";
 import { checkedAppendId, madeAtMs } from "./append-id.js";
 import type { AppendCommand, Appender, AppendReceipt, ContextAddress, StorableEvent } from "./contract.js";
 import { nameOf, type HeadCache } from "./head-cache.js";
@@ -34,7 +35,9 @@ export interface LogAppenderOptions {
   readonly shardOf: (partition: number) => LogShard;
   readonly json: JsonThread;
   readonly newAppendId: () => string;
+  /** Milliseconds since 1970. */
   readonly nowMs: () => number;
+  readonly timers?: Timers;
 }
 
 export class LogAppender implements Appender {
@@ -97,7 +100,8 @@ export class LogAppender implements Appender {
     storable: AppendToWrite["events"],
   ): Promise<readonly StorableEvent[] | StoredAppend> {
     let before = this.#sentBefore.get(shard);
-    if (before === undefined) this.#sentBefore.set(shard, (before = new SentBefore(shard.cache, shard.store)));
+    if (before === undefined)
+      this.#sentBefore.set(shard, (before = new SentBefore(shard.cache, shard.store, this.#options.timers)));
     const [receipts, complete] = await Promise.all([before.answerOf(address, appendId, { events }), storable]);
     return receipts === null ? complete : { receipts };
   }

@@ -3,6 +3,7 @@
  * the last commit rows are read again. All calls of one turn of the event loop share one query, and while two are under way what
  * else is asked joins the next: a busy process confirms thousands of calls by a few hundred statements.
  */
+import { realTimers, type Timers } from "../timers.js";
 import type { ContextAddress, ContextCache, ContextHead } from "./contract.js";
 
 /** More than one, so that a call waits for less than a round trip; few, so that they stay large under load. */
@@ -29,13 +30,15 @@ interface Asked {
 
 export class HeadConfirmer implements Heads {
   readonly #cache: ContextCache;
+  readonly #timers: Timers;
   #waiting: Asked[] = [];
   #isScheduled = false;
   #inFlight = 0;
   #queries = 0;
 
-  constructor(cache: ContextCache) {
+  constructor(cache: ContextCache, timers: Timers = realTimers) {
     this.#cache = cache;
+    this.#timers = timers;
   }
 
   /** Queries sent so far: what cost tests count. */
@@ -58,7 +61,7 @@ export class HeadConfirmer implements Heads {
   #schedule(): void {
     if (this.#isScheduled || this.#inFlight >= maxQueriesInFlight || this.#waiting.length === 0) return;
     this.#isScheduled = true;
-    setImmediate(() => {
+    this.#timers.soon(() => {
       this.#isScheduled = false;
       const batch = this.#waiting.splice(0, maxPerQuery);
       this.#inFlight += 1;

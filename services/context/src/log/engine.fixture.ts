@@ -3,10 +3,10 @@ import { Failpoints } from "@iterate-platform/service/failpoints";
 import { uuidv7 } from "@iterate-platform/service/ids";
 import { migrate } from "@iterate-platform/service/migrations";
 import { createPool, type Pool } from "@iterate-platform/service/postgres";
-import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Writer } from "../caller/contract.js";
 import { JsonThread } from "../json/worker-thread.js";
+import { realTimers } from "../timers.js";
 import { LogAppender } from "./appender.js";
 import type { AppendCommand, AppendEvent, AppendReceipt, CommittedBatch, ContextAddress } from "./contract.js";
 import { HeadCache } from "./head-cache.js";
@@ -134,8 +134,7 @@ export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "non
     cache,
     onCommit: onCommit ?? ((batch) => void committed.push(batch)),
     writer: 7,
-    nowMs: Date.now,
-    pause: (ms) => pause(ms),
+    timers: realTimers,
     failpoint: failpoints.pass,
     onFault: (error) => void faults.push(error),
   });

@@ -14,6 +14,7 @@ import { CodedError, codedError, isCodedError } from "iterate/lib";
 import type { ContextBatch, PendingAppend } from "./append-queue.js";
 import { answerCommitted, reloadHeads, type ShardState } from "./batch-truth.js";
 import { giveIds } from "./birth.js";
+import { pause, type Timers } from "../timers.js";
 import { changedConcerns, coreVersion, type ConcernRow } from "../core/fold.js";
 import type { CoreState } from "../core/contract.js";
 import type { CommitCounters } from "./commit-counters.js";
@@ -48,8 +49,7 @@ export interface CommitterOptions {
   readonly writer: number;
   readonly onCommit: CommitObserver;
   readonly counters: CommitCounters;
-  readonly nowMs: () => number;
-  readonly pause: (ms: number) => Promise<void>;
+  readonly timers: Timers;
   /** Where tests make the process fail. */
   readonly failpoint: (name: string) => void | Promise<void>;
   readonly onFault: (error: unknown) => void;
@@ -90,7 +90,7 @@ export class GroupCommitter {
 
   /** What queued behind a database that was away is given back at once, not tried one group after the other. */
   #refuseLate(batches: readonly ContextBatch[]): void {
-    const late = this.#options.nowMs() - maxWaitMs;
+    const late = this.#options.timers.nowMs() - maxWaitMs;
     for (const batch of batches)
       this.#giveBack(
         batch,
@@ -343,14 +343,14 @@ export class GroupCommitter {
 
   /** The statement failed, or the connection with it: what is in the log is the only truth. */
   async #afterFailure(batches: readonly ContextBatch[], error: unknown): Promise<void> {
-    const { counters, pause, nowMs, onFault } = this.#options;
+    const { counters, timers, onFault } = this.#options;
     const isAway = isCodedError(error) && error.retryable;
     const isRepeated = sqlState(error) === uniqueViolation;
     const open = batches.filter(({ appends }) => appends.length > 0);
     counters.failures += 1;
     if (!isAway && !isRepeated) onFault(error);
     if (!isRepeated) this.#lane.drop();
-    const until = nowMs() + maxWaitMs;
+    const until = timers.nowMs() + maxWaitMs;
     let reason = error;
     for (let attempt = 0; ; attempt += 1) {
       try {
@@ -365,15 +365,15 @@ export class GroupCommitter {
         reason = again;
         this.#lane.drop();
       }
-      if (nowMs() > until) break;
-      await pause(awayLadderMs[Math.min(attempt, awayLadderMs.length - 1)]!);
+      if (timers.nowMs() > until) break;
+      await pause(timers, awayLadderMs[Math.min(attempt, awayLadderMs.length - 1)]!);
     }
     // Nobody knows: the client asks again with the same append id, and is answered what is in the log.
     for (const batch of open) this.#giveBack(batch, () => true, "the database is away", reason);
   }
 
   #retry(batch: ContextBatch, error: unknown, isAway: boolean, isCleared: boolean): void {
-    const late = this.#options.nowMs() - maxWaitMs;
+    const late = this.#options.timers.nowMs() - maxWaitMs;
     for (const append of batch.appends) append.failures += 1;
     if (isAway)
       this.#giveBack(

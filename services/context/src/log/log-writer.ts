@@ -5,6 +5,7 @@
  */
 import { CodedError, codedError } from "iterate/lib";
 import type { Writer } from "../caller/contract.js";
+import type { Timers } from "../timers.js";
 import { ContextQueue, FairQueue, PendingAppend, type AppendBooks, type ContextBatch } from "./append-queue.js";
 import type { AppendReceipt, CommitObserver, ContextAddress, StorableEvent } from "./contract.js";
 import type { ShardState } from "./batch-truth.js";
@@ -27,8 +28,7 @@ export interface LogWriterOptions {
   readonly onCommit: CommitObserver;
   /** This process, in commit rows: below 2^53, made anew at each start. */
   readonly writer: number;
-  readonly nowMs: () => number;
-  readonly pause: (ms: number) => Promise<void>;
+  readonly timers: Timers;
   readonly failpoint: CommitterOptions["failpoint"];
   /** Hears of failures that are faults of the platform. */
   readonly onFault: (error: unknown) => void;
@@ -101,7 +101,7 @@ export class LogWriter implements AppendBooks {
       });
     }
     const answer = new Promise<readonly AppendReceipt[]>((resolve, reject) => {
-      const append = new PendingAppend(request, this.#options.nowMs(), this, resolve, reject);
+      const append = new PendingAppend(request, this.#options.timers.nowMs(), this, resolve, reject);
       this.#waitingAppends += 1;
       const context = this.#contextOf(request);
       context.push(append);
@@ -165,7 +165,7 @@ export class LogWriter implements AppendBooks {
       context.reloaded(head, this.#shard.generation);
       context.state = "resting";
     } else {
-      if (this.#toLoad.length === 0) setImmediate(() => this.#load());
+      if (this.#toLoad.length === 0) this.#options.timers.soon(() => void this.#load());
       this.#toLoad.push(context);
     }
     return context;
@@ -184,7 +184,7 @@ export class LogWriter implements AppendBooks {
   #wake(lane: Lane): void {
     if (lane.isRunning) return;
     lane.isRunning = true;
-    setImmediate(() => void this.#run(lane));
+    this.#options.timers.soon(() => void this.#run(lane));
   }
 
   async #run(lane: Lane): Promise<void> {
@@ -219,7 +219,7 @@ export class LogWriter implements AppendBooks {
     this.#largeWaiting.push(context);
     if (this.#largeLane.isRunning) return;
     this.#largeLane.isRunning = true;
-    setImmediate(() => void this.#runLarge());
+    this.#options.timers.soon(() => void this.#runLarge());
   }
 
   async #runLarge(): Promise<void> {

@@ -2,6 +2,7 @@
  * Recognises appends that are in the log already, before they join a group. What is asked in one turn of the event loop, or while
  * a question is under way, is one question: a client that resumes with a thousand retries costs two statements.
  */
+import { realTimers, type Timers } from "../timers.js";
 import type { AppendReceipt, ContextAddress } from "./contract.js";
 import type { HeadCache } from "./head-cache.js";
 import type { LogQueries } from "./log-store.js";
@@ -21,12 +22,14 @@ interface Asked {
 export class SentBefore {
   readonly #cache: HeadCache;
   readonly #store: LogQueries;
+  readonly #timers: Timers;
   #waiting: Asked[] = [];
   #isAsking = false;
 
-  constructor(cache: HeadCache, store: LogQueries) {
+  constructor(cache: HeadCache, store: LogQueries, timers: Timers = realTimers) {
     this.#cache = cache;
     this.#store = store;
+    this.#timers = timers;
   }
 
   /** What an append was answered when it was committed; `null` when it was not. @throws CodedError UNAVAILABLE. */
@@ -35,7 +38,7 @@ export class SentBefore {
       this.#waiting.push({ address, appendId, append, answer, fail });
       if (this.#isAsking) return;
       this.#isAsking = true;
-      setImmediate(() => void this.#ask());
+      this.#timers.soon(() => void this.#ask());
     });
   }
 

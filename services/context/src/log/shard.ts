@@ -1,7 +1,7 @@
 /** One database of the log with everything that works on it: its connections, what is remembered of it, its write and its read side. */
-import { setTimeout as pause } from "node:timers/promises";
 import { createPool, type Pool } from "@iterate-platform/service/postgres";
 import { partitionOf } from "@iterate-platform/service/ids";
+import { realTimers } from "../timers.js";
 import type { LogShard } from "./appender.js";
 import { HeadConfirmer, type Heads } from "./confirm.js";
 import type { CommitObserver, ContextAddress, ContextHead } from "./contract.js";
@@ -44,8 +44,7 @@ export class Shard implements LogShard {
       cache: this.cache,
       onCommit,
       writer,
-      nowMs: Date.now,
-      pause: (ms) => pause(ms),
+      timers: realTimers,
       failpoint,
       onFault,
     });

@@ -4,10 +4,10 @@
  * earlier event always wins. A waiter first looks through the past it asked for; it stands in the line meanwhile, and what the pump
  * offers it is kept until the past is known to hold nothing earlier.
  */
-import { setTimeout as pause } from "node:timers/promises";
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import { CodedError, codedError, isCodedError } from "iterate/lib";
 import type { Listening, LiveCommits } from "../publish/contract.js";
+import { pause, realTimers, type Timers } from "../timers.js";
 import type { Heads } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
 import type { PayloadMatch } from "./payload-match.js";
@@ -19,6 +19,7 @@ export interface WaitParts {
   readonly live: LiveCommits;
   /** Waiters of the process at most; one more is OVERLOADED. */
   readonly maxWaiters: number;
+  readonly timers?: Timers;
 }
 
 export interface WaitRequest {
@@ -67,7 +68,8 @@ export class Waits {
       });
     this.#waiters += 1;
     const bound = new AbortController();
-    const timer = setTimeout(() => bound.abort(timedOut(request)), request.timeoutMs);
+    const { timers = realTimers } = this.#parts;
+    const cancelTimeout = timers.after(request.timeoutMs, () => bound.abort(timedOut(request)));
     const abandon = (): void => bound.abort(signal.reason);
     if (signal.aborted) abandon();
     else signal.addEventListener("abort", abandon, { once: true });
@@ -75,7 +77,7 @@ export class Waits {
     try {
       return await this.#waitIn(line, request, bound.signal);
     } finally {
-      clearTimeout(timer);
+      cancelTimeout();
       signal.removeEventListener("abort", abandon);
       this.#leave(request.address, line);
       this.#waiters -= 1;
@@ -272,7 +274,7 @@ class Line {
       this.position = unreadable;
       return;
     }
-    await pause(retryMs, undefined, { signal }).catch(() => undefined);
+    await pause(this.#parts.timers ?? realTimers, retryMs, signal);
   }
 }
 

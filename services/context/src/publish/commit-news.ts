@@ -1,22 +1,24 @@
 /** The live side of one process in one piece: what it commits is told to its own listeners and to the broker, and the broker's news are heard. */
 import type { Log } from "@iterate-platform/service/log";
-import type { Broker } from "@iterate-platform/service/nats";
+import { realTimers, type Timers } from "../timers.js";
 import type { Heads } from "../log/confirm.js";
 import type { CommittedBatch } from "../log/contract.js";
 import { committedHint } from "./committed-events.js";
 import { HeardCommits } from "./heard-commits.js";
 import { LiveHub } from "./hub.js";
+import type { NewsBroker } from "./news-broker.js";
 import { Publisher } from "./publisher.js";
 import { maxRecentBytes } from "./recent-commits.js";
 
 export interface CommitNewsParts {
-  readonly broker: Broker;
+  readonly broker: NewsBroker;
   readonly log: Log;
   readonly heads: Heads;
   /** Called when no stream of the broker takes what is published. */
   readonly onUnstored: () => void;
   /** Called after every round of confirmations. */
   readonly onConfirmed?: () => void;
+  readonly timers?: Timers;
 }
 
 export class CommitNews {
@@ -24,12 +26,13 @@ export class CommitNews {
   readonly publisher: Publisher;
   readonly heard: HeardCommits;
 
-  constructor({ broker, log, heads, onUnstored, onConfirmed }: CommitNewsParts) {
+  constructor({ broker, log, heads, onUnstored, onConfirmed, timers = realTimers }: CommitNewsParts) {
     const inbox = broker.newInbox();
     this.hub = new LiveHub({
       confirm: (address) => heads.confirm(address),
       onListened: (address, isListened) => this.heard.listened(address, isListened),
       onConfirmFailed: (error) => log.debug("heads could not be confirmed", { error }),
+      timers,
       ...(onConfirmed === undefined ? {} : { onConfirmed }),
     });
     this.heard = new HeardCommits({
@@ -39,7 +42,7 @@ export class CommitNews {
       onHint: (hint) => this.hub.hint(hint),
       onSubscribed: () => void this.hub.confirmAll(),
     });
-    this.publisher = new Publisher({ broker, log, inbox, onUnstored });
+    this.publisher = new Publisher({ broker, log, inbox, onUnstored, timers });
     this.hub.start();
   }
 

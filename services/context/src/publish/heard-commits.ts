@@ -5,12 +5,13 @@
 import type { Msg } from "@nats-io/transport-node";
 import { CommitBatch, type Commit } from "@iterate-platform/proto/iterate/context/v1/feed";
 import { bucketOf, partitionOf } from "@iterate-platform/service/ids";
-import type { Broker, BrokerSubscription } from "@iterate-platform/service/nats";
+import type { BrokerSubscription } from "@iterate-platform/service/nats";
 import type { ContextAddress } from "../log/contract.js";
 import type { CommitHint } from "./contract.js";
+import type { NewsBroker } from "./news-broker.js";
 
 export interface HeardCommitsParts {
-  readonly broker: Broker;
+  readonly broker: NewsBroker;
   /** Replies to messages of this process begin with it: it knows its own commits already. */
   readonly inbox: string;
   readonly isListenedTo: (address: ContextAddress) => boolean;

@@ -4,6 +4,7 @@
  * without a broker that alone carries the live reads. Memory is bounded: recent events are shared by the listeners of a context,
  * and a listener that is slow reads the log.
  */
+import { realTimers, type Timers } from "../timers.js";
 import type { ContextAddress, ContextHead } from "../log/contract.js";
 import type { CommitHint, KnownHead, Listening, LiveCommits } from "./contract.js";
 import { Watch } from "./watch.js";
@@ -20,6 +21,7 @@ export interface HubParts {
   readonly onListened?: (address: ContextAddress, isListened: boolean) => void;
   readonly onConfirmed?: () => void;
   readonly onConfirmFailed?: (error: unknown) => void;
+  readonly timers?: Timers;
 }
 
 interface Listened {
@@ -37,7 +39,7 @@ export class LiveHub implements LiveCommits {
   readonly #parts: HubParts;
   readonly #listened = new Map<string, Listened>();
   #heldBytes = 0;
-  #timer: NodeJS.Timeout | undefined;
+  #cancelTick: (() => void) | undefined;
 
   constructor(parts: HubParts) {
     this.#parts = parts;
@@ -52,16 +54,17 @@ export class LiveHub implements LiveCommits {
 
   /** Begins the confirmations of every 500 ms. */
   start(): void {
+    const { timers = realTimers } = this.#parts;
     const tick = async (): Promise<void> => {
       await this.confirmAll();
-      if (this.#timer !== undefined) this.#timer = setTimeout(() => void tick(), confirmEveryMs);
+      if (this.#cancelTick !== undefined) this.#cancelTick = timers.after(confirmEveryMs, () => void tick());
     };
-    this.#timer ??= setTimeout(() => void tick(), confirmEveryMs);
+    this.#cancelTick ??= timers.after(confirmEveryMs, () => void tick());
   }
 
   stop(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#cancelTick?.();
+    this.#cancelTick = undefined;
   }
 
   listen(address: ContextAddress): Listening {

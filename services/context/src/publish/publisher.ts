@@ -5,10 +5,12 @@
  *
  * A bucket is idle → (commit) scheduled → (turn ends, broker there) in flight → (acknowledged, refused, or 2 s) idle or scheduled.
  */
-import type { Broker, BrokerSubscription } from "@iterate-platform/service/nats";
+import { pause, realTimers, type Timers } from "../timers.js";
+import type { BrokerSubscription } from "@iterate-platform/service/nats";
 import { bucketCount, bucketOf } from "@iterate-platform/service/ids";
 import type { Log } from "@iterate-platform/service/log";
 import type { CommittedBatch } from "../log/contract.js";
+import type { NewsBroker } from "./news-broker.js";
 import { PendingBucket } from "./pending-bucket.js";
 import { ackOf } from "./publish-ack.js";
 import { TracedAppends } from "./publish-trace.js";
@@ -17,12 +19,13 @@ const maxWaitingBytes = 67_108_864;
 const ackTimeoutMs = 2_000;
 
 export interface PublisherParts {
-  readonly broker: Broker;
+  readonly broker: NewsBroker;
   readonly log: Log;
   /** Subject prefix of this process's acknowledgements, without a trailing dot; also marks its messages as its own. */
   readonly inbox: string;
   /** Called when no stream takes the subjects. */
   readonly onUnstored: () => void;
+  readonly timers?: Timers;
 }
 
 /** Since the start, messages but for `dropped` and `commits`. */
@@ -44,11 +47,13 @@ interface Bucket {
   readonly traced: TracedAppends;
   /** Number of the message in flight. */
   inFlight: number | undefined;
-  timer: NodeJS.Timeout | undefined;
+  /** Ends the wait for its answer. */
+  cancelTimeout: (() => void) | undefined;
 }
 
 export class Publisher {
   readonly #parts: PublisherParts;
+  readonly #timers: Timers;
   readonly #buckets: readonly Bucket[];
   readonly #acks: BrokerSubscription;
   readonly #stopListening: () => void;
@@ -60,12 +65,13 @@ export class Publisher {
 
   constructor(parts: PublisherParts) {
     this.#parts = parts;
+    this.#timers = parts.timers ?? realTimers;
     this.#buckets = Array.from({ length: bucketCount }, (_, at) => ({
       subject: `ctx.${at}`,
       pending: new PendingBucket(),
       traced: new TracedAppends(),
       inFlight: undefined,
-      timer: undefined,
+      cancelTimeout: undefined,
     }));
     this.#acks = parts.broker.subscribe(`${parts.inbox}.*.*`, (message) => this.#acknowledged(message.subject, ackOf(message)));
     this.#stopListening = parts.broker.onStatus((status) => {
@@ -94,19 +100,18 @@ export class Publisher {
   /** Sends what waits and hears its answers, for at most `graceMs`; then takes nothing more. */
   async close(graceMs: number): Promise<void> {
     const isDone = (): boolean => this.#buckets.every(({ inFlight, pending }) => inFlight === undefined && pending.isEmpty);
-    const until = performance.now() + graceMs;
-    while (!isDone() && performance.now() < until && this.#parts.broker.status() === "connected")
-      await new Promise((resolve) => setTimeout(resolve, 10));
+    const until = this.#timers.nowMs() + graceMs;
+    while (!isDone() && this.#timers.nowMs() < until && this.#parts.broker.status() === "connected") await pause(this.#timers, 10);
     this.#isClosed = true;
     this.#stopListening();
     this.#acks.close();
-    for (const bucket of this.#buckets) clearTimeout(bucket.timer);
+    for (const bucket of this.#buckets) bucket.cancelTimeout?.();
   }
 
   /** At the end of this turn of the event loop, so that what commits together is sent together. */
   #schedule(bucket: Bucket): void {
     if (bucket.inFlight !== undefined || bucket.pending.isEmpty || this.#isClosed) return;
-    if (this.#scheduled.size === 0) setImmediate(() => this.#sendScheduled());
+    if (this.#scheduled.size === 0) this.#timers.soon(() => this.#sendScheduled());
     this.#scheduled.add(bucket);
   }
 
@@ -119,14 +124,14 @@ export class Publisher {
   #send(bucket: Bucket): void {
     const { broker, inbox, log } = this.#parts;
     // Kept for later: the next connection sends it.
-    if (broker.connection === undefined) return;
+    if (broker.status() !== "connected") return;
     const before = bucket.pending.bytes;
     const next = bucket.pending.take();
     this.#waitingBytes += bucket.pending.bytes - before;
     if (next === undefined) return;
     const messageNo = ++this.#messageNo;
     bucket.inFlight = messageNo;
-    bucket.timer = setTimeout(() => this.#unanswered(bucket, messageNo), ackTimeoutMs);
+    bucket.cancelTimeout = this.#timers.after(ackTimeoutMs, () => this.#unanswered(bucket, messageNo));
     this.counts.sent += 1;
     try {
       broker.publish(bucket.subject, next.body, { reply: `${inbox}.${bucket.subject.slice("ctx.".length)}.${messageNo}` });
@@ -159,7 +164,7 @@ export class Publisher {
   }
 
   #settle(bucket: Bucket): void {
-    clearTimeout(bucket.timer);
+    bucket.cancelTimeout?.();
     bucket.inFlight = undefined;
     this.#schedule(bucket);
   }
