@@ -59,6 +59,8 @@ describe("public gRPC", () => {
         idempotencyKey: "order-1",
         expectedOffset: undefined,
         processor: undefined,
+        ephemeral: false,
+        formatVersion: 0,
       },
     ],
   });

@@ -252,7 +252,9 @@ describe("message limits", () => {
       trust: trust.caller,
       audience: "echo",
     });
-    const events = (bytes: number) => [{ type: "t", payload: Buffer.alloc(bytes), idempotencyKey: "", ephemeral: false }];
+    const events = (bytes: number) => [
+      { type: "t", payload: Buffer.alloc(bytes), idempotencyKey: "", ephemeral: false, formatVersion: 0 },
+    ];
     expect((await client.append({ appendId: "", events: events(16 * 1_048_576) })).receipts[0]!.offset).toBe(16_777_216n);
     expect(await codeOf(client.append({ appendId: "", events: events(17 * 1_048_576) }))).toMatchObject({
       code: "BATCH_TOO_LARGE",

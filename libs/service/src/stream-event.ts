@@ -24,6 +24,7 @@ export function toProtoEventInput(input: EventInput): ProtoEventInput {
     expectedOffset: input.offset === undefined ? undefined : offsetOf(input.offset),
     processor: input.source?.processor === undefined ? undefined : labelOf(input.source.processor),
     ephemeral: input.ephemeral === true,
+    formatVersion: 0,
   };
 }
 

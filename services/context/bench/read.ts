@@ -2,8 +2,9 @@
  * The read side against what it stands on, as ratios of one run: StreamEvents against one `pg` connection that pages the same rows,
  * appends with publication against appends without, and how long after its append's answer a live subscriber has an event.
  *
- * `node --conditions=iterate-source --import tsx services/context/bench/read.ts [--events 200000] [--rounds 3] [--seconds 3]`
+ * Run by `make bench`, compiled: [--events 200000] [--rounds 3] [--seconds 3].
  */
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import type { EventInput } from "@iterate-platform/proto/iterate/type/v1/event";
 import { newId, uuidv7 } from "@iterate-platform/service/ids";
@@ -41,6 +42,8 @@ const input: EventInput = {
   idempotencyKey: "",
   expectedOffset: undefined,
   processor: undefined,
+  ephemeral: false,
+  formatVersion: 0,
 };
 const median = (values: readonly number[]): number => values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)]!;
 const percentile = (values: readonly number[], share: number): number =>
@@ -82,6 +85,7 @@ async function streaming(): Promise<void> {
     databaseUrl: database.url,
     natsUrl: nats.url,
     env: { LOG_LEVEL: "info" },
+    program: [fileURLToPath(new URL("../main.js", import.meta.url))],
   });
   const client = server.as("ingress").context;
   const raw = { 500: [] as number[], 2_000: [] as number[] };

@@ -1,5 +1,6 @@
 /** The variables of the context service, beside those every service has. */
 import { defineConfig, integer, optional, text, variable } from "@iterate-platform/service/config";
+import { parseWrittenFormats } from "./core/vocabulary.js";
 import { parseShards } from "./log/shard-map.js";
 
 export const config = defineConfig({
@@ -35,6 +36,18 @@ export const config = defineConfig({
     "COMMIT_STREAM_REPLICAS",
     { min: 1, max: 5 },
     { description: "Copies the broker keeps of the stream of commits.", default: "1" },
+  ),
+  writtenFormats: optional(
+    variable(
+      "FORMATS_WRITE",
+      {
+        description:
+          "Newest stored format of event types that may be written. Set it when no release that cannot read the format may come back; " +
+          "a type that is not named is written one format behind the newest known.",
+      },
+      "types with a format, e.g. itx/paused=2,repo/commit-completed=3",
+      (text) => parseWrittenFormats(text),
+    ),
   ),
   secretKeys: text("ITERATE_SECRET_KEYS", {
     description:

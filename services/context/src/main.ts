@@ -14,6 +14,7 @@ import { readHandlers, readRules } from "./api/read.js";
 import { secretHandlers, secretRules } from "./api/secret.js";
 import { chainNames } from "./caller/writer.js";
 import { config } from "./config.js";
+import { Vocabulary } from "./core/vocabulary.js";
 import { JsonThread } from "./json/worker-thread.js";
 import { LogAppender } from "./log/appender.js";
 import { DatabaseWatch } from "./log/database-watch.js";
@@ -52,6 +53,7 @@ await runService({
     const openShard = (url: string): Shard =>
       new Shard({
         url,
+    const vocabulary = new Vocabulary({ writes: config.writtenFormats ?? new Map() });
         maxConnections: config.poolMax,
         pooler: config.databasePooler,
         maxContexts: config.cachedContexts,
@@ -62,8 +64,15 @@ await runService({
       });
     const shards = new ShardMap(config.shards ?? [{ first: 0, last: 255, url: config.databaseUrl }], openShard);
     const reads = new ShardedReads(shards);
+        vocabulary,
     const json = new JsonThread();
-    const appender = new LogAppender({ shardOf: (partition) => shards.of(partition), json, newAppendId: uuidv7, nowMs: Date.now });
+    const appender = new LogAppender({
+      shardOf: (partition) => shards.of(partition),
+      json,
+      newAppendId: uuidv7,
+      nowMs: Date.now,
+      vocabulary,
+    });
 
     const stream = new CommitStream({ broker, log, replicas: config.commitStreamReplicas });
     const confirming = readiness.progress("confirmations", loopBoundMs);

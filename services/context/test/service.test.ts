@@ -39,6 +39,8 @@ const input = (n: number, type = "test/a"): EventInput => ({
   idempotencyKey: "",
   expectedOffset: undefined,
   processor: undefined,
+  ephemeral: false,
+  formatVersion: 0,
 });
 const append = async (clients: Clients, context: { owner: string; path: string }, ...events: EventInput[]): Promise<number> =>
   Number((await clients.context.append({ context, appendId: uuidv7(), events })).receipts.at(-1)!.offset);

@@ -75,6 +75,7 @@ await runService({
               expectedOffset: undefined,
               processor: undefined,
               ephemeral: false,
+              formatVersion: 0,
             })),
           });
         },
@@ -148,6 +149,7 @@ await runService({
             expectedOffset: undefined,
             processor: undefined,
             ephemeral: false,
+            formatVersion: 0,
           };
           const { receipts } = await context.append({ context: { owner, path }, appendId: uuidv7(), events: [event] });
           const receipt = receipts[0];

@@ -26,6 +26,7 @@ export function connectFactLog(url: string, trust: Trust): FactLog {
       expectedOffset: undefined,
       processor: undefined,
       ephemeral: false,
+      formatVersion: 0,
     };
     await client.append({ context: { owner, path }, appendId: uuidv7(), events: [event] }, { signal, deadlineMs });
   };

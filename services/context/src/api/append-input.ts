@@ -29,7 +29,7 @@ export function responseOf(receipts: readonly AppendReceipt[]): AppendResponse {
   };
 }
 
-function eventOf({ type, payload, metadata, idempotencyKey, expectedOffset, processor, ephemeral }: EventInput): AppendEvent {
+function eventOf({ type, payload, metadata, idempotencyKey, expectedOffset, processor, ephemeral, formatVersion }: EventInput): AppendEvent {
   if (ephemeral) throw codedError("INVALID_INPUT", `${type}: ephemeral events are not taken yet`, { field: "ephemeral" });
   return {
     type,
@@ -38,6 +38,7 @@ function eventOf({ type, payload, metadata, idempotencyKey, expectedOffset, proc
     idempotencyKey: idempotencyKey === "" ? null : idempotencyKey,
     // Beyond 2^53 it stays beyond: the log refuses it.
     expectedOffset: expectedOffset === undefined ? null : Number(expectedOffset),
+    formatVersion,
     processor: processor === undefined ? null : labelOf(processor),
   };
 }

@@ -6,8 +6,10 @@ import { codedError } from "iterate/lib";
 import { partitionOf } from "@iterate-platform/service/ids";
 import type { JsonThread } from "../json/worker-thread.js";
 import type { Timers } from "../timers.js";
+import { Vocabulary } from "../core/vocabulary.js";
 import { checkedAppendId, madeAtMs } from "./append-id.js";
 import type { AppendCommand, Appender, AppendReceipt, ContextAddress, StorableEvent } from "./contract.js";
+import { EventAdmission } from "./event-admission.js";
 import { nameOf, type HeadCache } from "./head-cache.js";
 import type { LogQueries } from "./log-store.js";
 import type { AppendToWrite, LogWriter, StoredAppend } from "./log-writer.js";
@@ -38,16 +40,20 @@ export interface LogAppenderOptions {
   /** Milliseconds since 1970. */
   readonly nowMs: () => number;
   readonly timers?: Timers;
+  /** The types that may be appended, and in which formats; those of the release when absent. */
+  readonly vocabulary?: Vocabulary;
 }
 
 export class LogAppender implements Appender {
   readonly #options: LogAppenderOptions;
+  readonly #admission: EventAdmission;
   /** Where contexts are, which never changes while the process lives; spares a hash for each append. */
   readonly #shards = new Map<string, LogShard>();
   readonly #sentBefore = new Map<LogShard, SentBefore>();
 
   constructor(options: LogAppenderOptions) {
     this.#options = options;
+    this.#admission = new EventAdmission(options.vocabulary ?? new Vocabulary());
   }
 
   append(command: AppendCommand): Promise<readonly AppendReceipt[]> {
@@ -66,7 +72,7 @@ export class LogAppender implements Appender {
   #start(command: AppendCommand, lookUp: "when-old" | "always"): Promise<readonly AppendReceipt[]> {
     const { appendId: given, address, writer, traceparent } = command;
     const name = nameOf(address);
-    const events = storableEvents(command, name, this.#options.json);
+    const events = storableEvents(command, name, this.#admission, this.#options.json);
     if (command.events.length === 0 && writer.lease === null) return Promise.resolve([]);
     const shard = this.#shardOf(address, name);
     if (given === null)

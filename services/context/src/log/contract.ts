@@ -91,6 +91,8 @@ export interface AppendEvent {
   readonly expectedOffset: number | null;
   readonly processor: ProcessorLabel | null;
 }
+  /** Format of the payload; 0 stands for the one this deployment writes. */
+  readonly formatVersion: number;
 
 /** The one part of a source a writer may give. */
 export interface ProcessorLabel {

@@ -5,6 +5,7 @@ import { migrate } from "@iterate-platform/service/migrations";
 import { createPool, type Pool } from "@iterate-platform/service/postgres";
 import { fileURLToPath } from "node:url";
 import type { Writer } from "../caller/contract.js";
+import { Vocabulary } from "../core/vocabulary.js";
 import { JsonThread } from "../json/worker-thread.js";
 import { realTimers } from "../timers.js";
 import { LogAppender } from "./appender.js";
@@ -59,6 +60,7 @@ export interface EventFields {
   metadata?: unknown;
   idempotencyKey?: string;
   offset?: number;
+  formatVersion?: number;
   processor?: AppendEvent["processor"];
 }
 
@@ -68,6 +70,7 @@ export function event({
   metadata,
   idempotencyKey,
   offset,
+  formatVersion,
   processor,
 }: EventFields = {}): AppendEvent {
   return {
@@ -76,6 +79,7 @@ export function event({
     metadata: bytesOf(metadata),
     idempotencyKey: idempotencyKey ?? null,
     expectedOffset: offset ?? null,
+    formatVersion: formatVersion ?? 0,
     processor: processor ?? null,
   };
 }
@@ -112,9 +116,10 @@ export interface EngineOptions {
   readonly onCommit?: (batch: CommittedBatch) => void;
   readonly maxContexts?: number;
   readonly pooler?: "none" | "transaction";
+  readonly vocabulary?: Vocabulary;
 }
 
-export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "none" }: EngineOptions): TestEngine {
+export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "none", vocabulary = new Vocabulary() }: EngineOptions): TestEngine {
   const pool = createPool({
     url,
     applicationName: "context-test",
@@ -124,7 +129,7 @@ export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "non
     acquireTimeoutMs: 1_000,
   });
   const store = new PostgresLogStore(pool);
-  const cache = new HeadCache({ maxContexts, store });
+  const cache = new HeadCache({ maxContexts, store, vocabulary });
   const failpoints = new Failpoints();
   const committed: CommittedBatch[] = [];
   const faults: unknown[] = [];
@@ -138,7 +143,7 @@ export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "non
     failpoint: failpoints.pass,
     onFault: (error) => void faults.push(error),
   });
-  const appender = new LogAppender({ shardOf: () => ({ writer, cache, store }), json, newAppendId: uuidv7, nowMs: Date.now });
+  const appender = new LogAppender({ shardOf: () => ({ writer, cache, store }), json, newAppendId: uuidv7, nowMs: Date.now, vocabulary });
   return {
     appender,
     writer,

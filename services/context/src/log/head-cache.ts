@@ -5,6 +5,7 @@
 import type { CoreState } from "../core/contract.js";
 import { coreFromRows, coreVersion, foldCore, initialCore } from "../core/fold.js";
 import { storedControlEvent } from "../core/control-event.js";
+import { Vocabulary } from "../core/vocabulary.js";
 import { partitionOf } from "@iterate-platform/service/ids";
 import type { ContextAddress, ContextCache, ContextHead } from "./contract.js";
 import type { LastCommit, LogQueries, StoredControl, StoredHead } from "./log-store.js";
@@ -17,6 +18,8 @@ export interface HeadCacheOptions {
   readonly maxContexts: number;
   /** Where loads go that bring no connection of their own. */
   readonly store: LogQueries;
+  /** The types that are folded; those of the release when absent. */
+  readonly vocabulary?: Vocabulary;
 }
 
 interface Entry {
@@ -38,10 +41,12 @@ export class HeadCache implements ContextCache {
   readonly #options: HeadCacheOptions;
   readonly #byName = new Map<string, Entry>();
   readonly #byId = new Map<number, Entry>();
+  readonly #vocabulary: Vocabulary;
   #malformed = 0;
 
   constructor(options: HeadCacheOptions) {
     this.#options = options;
+    this.#vocabulary = options.vocabulary ?? new Vocabulary();
   }
 
   get size(): number {
@@ -179,8 +184,8 @@ export class HeadCache implements ContextCache {
 
   #foldPage(core: CoreState, page: readonly StoredControl[]): CoreState {
     let folded = core;
-    for (const { offset, type, payload } of page) {
-      const event = storedControlEvent(offset, type, payload);
+    for (const stored of page) {
+      const event = storedControlEvent(this.#vocabulary, stored);
       if (event === undefined) this.#malformed += 1;
       else folded = foldCore(folded, event);
     }

@@ -39,6 +39,7 @@ export interface StoredControl {
   readonly contextId: number;
   readonly offset: number;
   readonly type: string;
+  readonly formatVersion: number;
   /** JSON text. */
   readonly payload: string | null;
 }

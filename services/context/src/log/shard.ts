@@ -1,6 +1,7 @@
 /** One database of the log with everything that works on it: its connections, what is remembered of it, its write and its read side. */
 import { createPool, type Pool } from "@iterate-platform/service/postgres";
 import { partitionOf } from "@iterate-platform/service/ids";
+import type { Vocabulary } from "../core/vocabulary.js";
 import { realTimers } from "../timers.js";
 import type { LogShard } from "./appender.js";
 import { HeadConfirmer, type Heads } from "./confirm.js";
@@ -25,6 +26,8 @@ export interface ShardOptions {
   readonly failpoint: LogWriterOptions["failpoint"];
   /** This process, in commit rows. */
   readonly writer: number;
+  /** The types it knows; those of the release when absent. */
+  readonly vocabulary?: Vocabulary;
 }
 
 export class Shard implements LogShard {
@@ -35,10 +38,10 @@ export class Shard implements LogShard {
   readonly heads: HeadConfirmer;
   readonly reader: LogReader;
 
-  constructor({ url, maxConnections, pooler, maxContexts, onCommit, onFault, failpoint, writer }: ShardOptions) {
+  constructor({ url, maxConnections, pooler, maxContexts, onCommit, onFault, failpoint, writer, vocabulary }: ShardOptions) {
     this.pool = createPool({ url, applicationName: "context", max: maxConnections, planCacheMode: "force_generic_plan", pooler });
     this.store = new PostgresLogStore(this.pool);
-    this.cache = new HeadCache({ maxContexts, store: this.store });
+    this.cache = new HeadCache({ maxContexts, store: this.store, ...(vocabulary === undefined ? {} : { vocabulary }) });
     this.writer = new LogWriter({
       store: this.store,
       cache: this.cache,

@@ -5,11 +5,11 @@
 import { assertContextPath, codedError } from "iterate/lib";
 import type { Writer } from "../caller/contract.js";
 import { SourceStamp } from "../caller/source.js";
-import { checkedControlPayload } from "../core/control-event.js";
+import { checkedPayload } from "../core/control-event.js";
 import type { BodyVerdict } from "../json/body.js";
 import type { JsonThread } from "../json/worker-thread.js";
 import type { AppendCommand, AppendEvent, ContextAddress, ProcessorLabel, StorableEvent } from "./contract.js";
-import { checkKey, checkWriter, typeRule } from "./event-admission.js";
+import { checkedFormat, checkKey, checkWriter, type EventAdmission, type TypeRule } from "./event-admission.js";
 import { appendLimits } from "./limits.js";
 import { textProblem } from "./storable-text.js";
 
@@ -42,6 +42,7 @@ export function checkAddress({ owner, path }: ContextAddress, name: string): voi
 export function storableEvents(
   command: AppendCommand,
   name: string,
+  admission: EventAdmission,
   json: JsonThread,
 ): readonly StorableEvent[] | Promise<readonly StorableEvent[]> {
   const { address, events, writer } = command;
@@ -60,7 +61,7 @@ export function storableEvents(
   const stored: StorableEvent[] = [];
   const examined: Promise<void>[] = [];
   for (const [index, event] of events.entries()) {
-    const complete = completion(event, writer, stamp, traceparent);
+    const complete = completion(event, command, admission.ruleOf(event.type), stamp, traceparent);
     const verdict = json.examine({
       type: event.type,
       payload: event.payload,
@@ -76,14 +77,15 @@ export function storableEvents(
 /** Checks what can be checked without the body; the rest follows with its verdict. */
 function completion(
   event: AppendEvent,
-  writer: Writer,
+  { writer, address }: AppendCommand,
+  rule: TypeRule,
   stamp: SourceStamp,
   traceparent: string | null,
 ): (verdict: BodyVerdict) => StorableEvent {
   const { type, payload, metadata, idempotencyKey, expectedOffset } = event;
-  const rule = typeRule(type);
   checkWriter(type, rule, writer);
-  if (idempotencyKey !== null) checkKey(idempotencyKey, writer);
+  const formatVersion = checkedFormat(type, rule, event.formatVersion);
+  if (idempotencyKey !== null) checkKey(idempotencyKey, writer, address.owner);
   if (event.processor !== null) checkLabel(event.processor);
   if (rule.isControl && (payload?.length ?? 0) > appendLimits.controlBytes) {
     throw codedError(
@@ -94,6 +96,8 @@ function completion(
   }
   return ({ problem, digest }) => {
     if (problem !== null) throw codedError("INVALID_JSON", `${type}: ${problem}`, { type });
+    const checked =
+      rule.isControl || isOfSeveralFormats(rule) ? checkedPayload(rule.declaration!, formatVersion, payload) : undefined;
     const source = stamp.text(event.processor);
     return {
       type,
@@ -104,11 +108,16 @@ function completion(
       expectedOffset,
       source,
       traceparent,
-      formatVersion: rule.formatVersion,
-      control: rule.isControl ? { payload: checkedControlPayload(type, payload) } : undefined,
+      formatVersion,
+      control: rule.isControl ? { payload: checked } : undefined,
       bytes: eventBytes(event) + source.length + eventOverheadBytes,
     };
   };
+}
+
+/** A payload stamped with a format it has not could never be read again, so the claim is checked. */
+function isOfSeveralFormats({ declaration }: TypeRule): boolean {
+  return declaration !== null && declaration.formatVersion > 1;
 }
 
 /** Code reaches the contexts of its own project alone. */

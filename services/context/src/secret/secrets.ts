@@ -60,6 +60,7 @@ export class Secrets {
       metadata: null,
       idempotencyKey: null,
       expectedOffset: null,
+      formatVersion: 0,
       processor: null,
     };
     const [receipt] = await this.#parts.appender.append({ address, appendId: null, events: [event], writer, traceparent });

@@ -62,15 +62,15 @@ export const lastCommits: Statement = {
   text: `select c.context_id, k.* from unnest($1::bigint[]) c(context_id) cross join ${lastCommit}`,
 };
 
-/** `[context_id, offset, type, payload]`: control events of contexts $1 above $2 and through $3, at most $4 of each, in offset order. */
-export type ControlRow = readonly [contextId: string, offset: string, type: string, payload: string | null];
+/** `[context_id, offset, type, format, payload]`: control events of contexts $1 above $2 and through $3, at most $4 of each, in order. */
+export type ControlRow = readonly [contextId: string, offset: string, type: string, formatVersion: number, payload: string | null];
 
 export const controlEvents: Statement = {
   name: "control_events",
-  text: `select c.context_id, e."offset", t.name, e.payload
+  text: `select c.context_id, e."offset", t.name, e.format_version, e.payload
 from unnest($1::bigint[], $2::bigint[], $3::bigint[]) c(context_id, after_offset, through)
 cross join lateral (
-  select "offset", type, payload from event
+  select "offset", type, format_version, payload from event
   where context_id = c.context_id and is_control and "offset" > c.after_offset and "offset" <= c.through
   order by "offset" limit $4
 ) e

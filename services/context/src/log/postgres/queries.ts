@@ -76,10 +76,11 @@ export class PostgresQueries<Session extends SqlSession> implements LogQueries {
       int8Array(ranges.map(({ through }) => through)),
       limit,
     ]);
-    return rows.map(([contextId, offset, type, payload]) => ({
+    return rows.map(([contextId, offset, type, formatVersion, payload]) => ({
       contextId: Number(contextId),
       offset: Number(offset),
       type,
+      formatVersion,
       payload,
     }));
   }

@@ -78,6 +78,8 @@ export interface EventInput {
    * control type.
    */
   ephemeral: boolean;
+  /** Format of the payload, for a type of the platform that has several; 0 means the one this deployment writes. */
+  formatVersion: number;
 }
 
 /** Event is one committed event. */
@@ -470,6 +472,7 @@ function createBaseEventInput(): EventInput {
     expectedOffset: undefined,
     processor: undefined,
     ephemeral: false,
+    formatVersion: 0,
   };
 }
 
@@ -498,6 +501,9 @@ export const EventInput: MessageFns<EventInput> = {
     }
     if (message.ephemeral !== false) {
       writer.uint32(56).bool(message.ephemeral);
+    }
+    if (message.formatVersion !== 0) {
+      writer.uint32(64).int32(message.formatVersion);
     }
     return writer;
   },
@@ -571,6 +577,14 @@ export const EventInput: MessageFns<EventInput> = {
             message.ephemeral = reader.bool();
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.formatVersion = reader.int32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -600,6 +614,11 @@ export const EventInput: MessageFns<EventInput> = {
         : undefined,
       processor: isSet(object.processor) ? ProcessorLabel.fromJSON(object.processor) : undefined,
       ephemeral: isSet(object.ephemeral) ? globalThis.Boolean(object.ephemeral) : false,
+      formatVersion: isSet(object.formatVersion)
+        ? globalThis.Number(object.formatVersion)
+        : isSet(object.format_version)
+        ? globalThis.Number(object.format_version)
+        : 0,
     };
   },
 
@@ -626,6 +645,9 @@ export const EventInput: MessageFns<EventInput> = {
     if (message.ephemeral !== false) {
       obj.ephemeral = message.ephemeral;
     }
+    if (message.formatVersion !== 0) {
+      obj.formatVersion = Math.round(message.formatVersion);
+    }
     return obj;
   },
 
@@ -645,6 +667,7 @@ export const EventInput: MessageFns<EventInput> = {
       ? ProcessorLabel.fromPartial(object.processor)
       : undefined;
     message.ephemeral = object.ephemeral ?? false;
+    message.formatVersion = object.formatVersion ?? 0;
     return message;
   },
 };
