@@ -9,8 +9,8 @@
  * - the statement failed: whether it was applied is found by append id, for each append by itself; those not found try again,
  *   alone after a failure that one of them may have caused.
  */
-import { sqlState } from "@iterate-platform/service/sqlstate";
 import { CodedError, codedError, isCodedError } from "iterate/lib";
+import { AlreadyStored } from "./already-stored.js";
 import type { ContextBatch, PendingAppend } from "./append-queue.js";
 import { answerCommitted, reloadHeads, type ShardState } from "./batch-truth.js";
 import { giveIds } from "./birth.js";
@@ -39,7 +39,6 @@ const maxFailures = 4;
 const maxWaitMs = 8_000;
 /** Pauses between looks at a database that is away; the last one repeats. */
 const awayLadderMs = [50, 100, 200, 400, 800];
-const uniqueViolation = "23505";
 
 export interface CommitterOptions {
   readonly cache: HeadCache;
@@ -345,7 +344,7 @@ export class GroupCommitter {
   async #afterFailure(batches: readonly ContextBatch[], error: unknown): Promise<void> {
     const { counters, timers, onFault } = this.#options;
     const isAway = isCodedError(error) && error.retryable;
-    const isRepeated = sqlState(error) === uniqueViolation;
+    const isRepeated = error instanceof AlreadyStored;
     const open = batches.filter(({ appends }) => appends.length > 0);
     counters.failures += 1;
     if (!isAway && !isRepeated) onFault(error);

@@ -1,10 +1,14 @@
 /** A lane of the log on one connection of a Postgres pool. */
+import { sqlState } from "@iterate-platform/service/sqlstate";
+import { AlreadyStored } from "../already-stored.js";
 import type { CommitAnswer, CommitGroup, LastCommit, LogLane, TakenKey } from "../log-store.js";
 import { commitValues } from "./commit-values.js";
 import { commitStatement, type CommitRow } from "./commit.sql.js";
 import { claimNextCommit, type LastCommitRow } from "./head.sql.js";
 import { lastCommit, PostgresQueries } from "./queries.js";
 import type { LaneSession } from "./sql-session.js";
+
+const uniqueViolation = "23505";
 
 export class PostgresLane extends PostgresQueries<LaneSession> implements LogLane {
   commit(group: CommitGroup): Promise<CommitAnswer> {
@@ -34,7 +38,11 @@ export class PostgresLane extends PostgresQueries<LaneSession> implements LogLan
 
   async #commit(group: CommitGroup, isClaimed: boolean): Promise<CommitAnswer> {
     const { shape, values } = commitValues(group, isClaimed);
-    return answerOf(await this.session.query<CommitRow>(commitStatement(shape), values));
+    try {
+      return answerOf(await this.session.query<CommitRow>(commitStatement(shape), values));
+    } catch (error) {
+      throw sqlState(error) === uniqueViolation ? new AlreadyStored(error) : error;
+    }
   }
 }
 
