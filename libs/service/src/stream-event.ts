@@ -5,6 +5,7 @@ import type {
   ProcessorLabel,
 } from "@iterate-platform/proto/iterate/type/v1/event";
 import type { EventInput, ProcessorSource, StreamEvent } from "iterate/api";
+import { eventCatalog, newestFormat } from "iterate/events";
 import { codedError } from "iterate/lib";
 
 /** Throws INVALID_INPUT when a value is not JSON (a function, a cycle, `undefined` at the top) or a field has another type. */
@@ -28,14 +29,17 @@ export function toProtoEventInput(input: EventInput): ProtoEventInput {
   };
 }
 
-/** The JSON form of a committed event. Throws EVENT_UNREADABLE when its stored text is not JSON. */
-export function toStreamEvent(event: ProtoEvent, path: string): StreamEvent {
+/**
+ * The JSON form of a committed event, its payload in the newest format of its type. Throws EVENT_UNREADABLE when its stored text is not
+ * JSON, UPGRADE_REQUIRED (retryable) when its format is newer than this release knows.
+ */
+export function toStreamEvent(event: ProtoEvent, path: string, catalog = eventCatalog): StreamEvent {
   const { source } = event;
   const processor = source?.processor;
   return {
     offset: Number(event.offset),
     type: event.type,
-    ...(event.payload === undefined ? {} : { payload: parsed(event, event.payload) }),
+    ...(event.payload === undefined ? {} : { payload: payloadOf(event, event.payload, catalog) }),
     ...(event.metadata === undefined ? {} : { metadata: parsed(event, event.metadata) }),
     createdAt: new Date(Number(event.createdAtUs / 1000n)).toISOString(),
     path,
@@ -87,6 +91,13 @@ function processorOf(label: ProcessorLabel): ProcessorSource {
     version: label.version,
     ...(offset === 0 ? {} : { whileProcessing: { offset, type: label.whileProcessingType } }),
   };
+}
+
+function payloadOf(event: ProtoEvent, bytes: Uint8Array, catalog: typeof eventCatalog): unknown {
+  const payload = parsed(event, bytes);
+  const declaration = catalog.get(event.type);
+  if (declaration === undefined) return payload;
+  return newestFormat(declaration, { offset: Number(event.offset), formatVersion: event.formatVersion, payload });
 }
 
 function parsed(event: ProtoEvent, bytes: Uint8Array): unknown {

@@ -13,7 +13,10 @@ import { retention } from "./retention.js";
 import { secret } from "./secret.js";
 import { subscriptions } from "./subscriptions.js";
 
-/** Raise it when any reducer folds or stores something else than before: old rows are then left alone and states folded anew. */
+/**
+ * Raise it when any reducer folds or stores something else than before, and when a control type gets another format: old rows are then
+ * left alone and states folded anew.
+ */
 export const coreVersion = 2;
 
 const reducers = { identity, pause, subscriptions, config: configPointer, secret, retention } satisfies {
