@@ -3,10 +3,11 @@
  * fails, or a machine that is busy with something else, publishes nothing.
  */
 import { execFileSync, spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, totalmem } from "node:os";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { startPrivatePostgres } from "@iterate-platform/testing";
+import { buildSync } from "esbuild";
 
 const root = resolve(import.meta.dirname, "../..");
 const busyLoad = 1.5;
@@ -14,9 +15,13 @@ const busyLoad = 1.5;
 interface Bench {
   readonly title: string;
   readonly says: string;
+  /** A source file; a bench of a service is compiled with the parts of the service it drives, as that is how they run. */
   readonly program: string;
   readonly args: readonly string[];
 }
+
+/** The loader of sources gives every closure a name, which costs a busy process a third. */
+const compiled = "services/context";
 
 async function main(): Promise<void> {
   const load = loadavg()[0] ?? 0;
@@ -31,6 +36,18 @@ async function main(): Promise<void> {
       title: "Appending",
       says: "Ratios of one run to raw inserts of the same rows (4 connections × 500 rows), to a gRPC echo of the same request, and to one bare insert.",
       program: "services/context/bench/append.ts",
+      args: [postgres.adminUrl],
+    },
+    {
+      title: "Two processes",
+      says: "Both append to the same contexts, without affinity, against one that has them alone.",
+      program: "services/context/bench/pods.ts",
+      args: [postgres.adminUrl],
+    },
+    {
+      title: "A large log",
+      says: "Appends beside a million contexts and ten million events against appends to an empty database; contexts that are not held in memory.",
+      program: "services/context/bench/scale.ts",
       args: [postgres.adminUrl],
     },
     {
@@ -54,6 +71,7 @@ async function main(): Promise<void> {
   ];
   const sections: string[] = [];
   try {
+    compile();
     for (const bench of benches) {
       process.stdout.write(`\n== ${bench.title} ==\n`);
       sections.push(`## ${bench.title}\n\n${bench.says}\n\n\`\`\`text\n${(await run(bench)).trim()}\n\`\`\`\n`);
@@ -66,12 +84,28 @@ async function main(): Promise<void> {
   process.stdout.write("\nwritten: docs/performance.md\n");
 }
 
+function compile(): void {
+  const folder = join(root, compiled, "bench");
+  buildSync({
+    entryPoints: readdirSync(folder)
+      .filter((name) => name.endsWith(".ts"))
+      .map((name) => join(folder, name)),
+    bundle: true,
+    packages: "external",
+    platform: "node",
+    format: "esm",
+    target: "node24",
+    outdir: join(root, compiled, "dist/bench"),
+    logLevel: "error",
+  });
+}
+
 function run({ program, args }: Bench): Promise<string> {
+  const start = program.startsWith(`${compiled}/bench/`)
+    ? ["--expose-gc", join(root, compiled, "dist/bench", basename(program, ".ts") + ".js")]
+    : ["--conditions=iterate-source", "--import", "tsx", join(root, program)];
   return new Promise((done, fail) => {
-    const child = spawn(process.execPath, ["--conditions=iterate-source", "--import", "tsx", join(root, program), ...args], {
-      cwd: root,
-      stdio: ["ignore", "pipe", "inherit"],
-    });
+    const child = spawn(process.execPath, [...start, ...args], { cwd: root, stdio: ["ignore", "pipe", "inherit"] });
     let text = "";
     child.stdout.on("data", (chunk: Buffer) => {
       text += chunk.toString();

@@ -1,7 +1,6 @@
 /**
  * Appends as ratios of one run: to raw inserts of the same rows (4 connections × 500), to a gRPC echo of the same request, to a bare
- * insert. Run it compiled, `npm run bench -w services/context -- <admin url of a Postgres with fsync> [rounds] [seconds]`: the loader
- * of sources gives every closure a name, which costs a server a third.
+ * insert. Run by `make bench`, compiled: <admin url of a Postgres with fsync> [rounds] [seconds].
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

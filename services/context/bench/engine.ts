@@ -14,10 +14,10 @@ export interface BenchEngine {
   close(): Promise<void>;
 }
 
-export function startEngine(url: string): BenchEngine {
+export function startEngine(url: string, { maxContexts = 100_000 } = {}): BenchEngine {
   const pool = createPool({ url, applicationName: "bench", max: 8, planCacheMode: "force_generic_plan" });
   const store = new PostgresLogStore(pool);
-  const cache = new HeadCache({ maxContexts: 100_000, store });
+  const cache = new HeadCache({ maxContexts, store });
   const json = new JsonThread();
   const writer = new LogWriter({
     store,

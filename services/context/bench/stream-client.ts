@@ -8,7 +8,7 @@ import {
 import type { ServiceClient } from "@iterate-platform/service/grpc-client";
 import { fromStatus } from "@iterate-platform/service/status";
 
-type Client = ServiceClient<typeof ContextServiceService>;
+export type Client = ServiceClient<typeof ContextServiceService>;
 
 /** Appends of one message. */
 const maxPerMessage = 512;

@@ -1,0 +1,4 @@
+/** Summaries of measured values. */
+export function median(values: readonly number[]): number {
+  return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? NaN;
+}
