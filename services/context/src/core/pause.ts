@@ -4,8 +4,23 @@ import type { z } from "zod";
 import type { PauseState } from "./contract.js";
 import type { Reducer } from "./reducer.js";
 
-/** Types that land in a paused context whoever writes them; records of the platform land as well. */
-export const exemptFromPause: ReadonlySet<string> = new Set([itx.paused.type, itx.resumed.type]);
+/**
+ * Types that land in a paused context: what pauses and resumes it, and the platform's records of what happened to it. Everything else
+ * is refused from everyone: what the platform itself writes on behalf of others, a webhook or a publication, waits for the resume.
+ */
+export const exemptFromPause: ReadonlySet<string> = new Set(
+  [
+    itx.paused,
+    itx.resumed,
+    itx.created,
+    itx.subscriptionDeliveryHalted,
+    itx.subscriptionDeliveryFailed,
+    itx.loopLimit,
+    itx.workFailed,
+    itx.logRestored,
+    itx.logTruncated,
+  ].map(({ type }) => type),
+);
 
 export const pause: Reducer<PauseState | null> = {
   initial: null,

@@ -2,6 +2,7 @@ import { useTestDatabase } from "@iterate-platform/testing";
 import { itx, project, secret } from "iterate/events";
 import { isCodedError, type CodedError } from "iterate/lib";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Writer } from "../caller/contract.js";
 import {
   address,
   code,
@@ -12,6 +13,7 @@ import {
   readLog,
   service,
   startEngine,
+  type EventFields,
   type TestEngine,
 } from "./engine.fixture.js";
 import { appendLimits } from "./limits.js";
@@ -206,9 +208,27 @@ describe("a paused context", () => {
     ]);
     const error = await refusal(engine.append(path, [{}], { writer: person }));
     expect(error).toMatchObject({ code: "STREAM_PAUSED", data: { pausedAtOffset: 3 } });
-    await engine.append(path, [{}]);
     await engine.append(path, [{ type: itx.resumed.type, payload: {} }, {}], { writer: person });
-    expect(await logOffsets()).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(await logOffsets()).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  const failure = { code: "CODE_FAILED", message: "" };
+  const records: readonly EventFields[] = [
+    { type: itx.subscriptionDeliveryHalted.type, payload: { name: "a", afterOffset: 0, attempts: 1, error: failure } },
+    { type: itx.subscriptionDeliveryFailed.type, payload: { name: "a", emit: "1", type: "x", error: failure } },
+    { type: itx.workFailed.type, payload: { facet: "a", error: failure } },
+  ];
+  it("[iterate-15] takes the exempt types, nothing else from anybody, and always a resume", async () => {
+    await engine.append(path, [{ type: itx.paused.type, payload: {} }], { writer: person });
+    for (const record of records) await engine.append(path, [record]);
+    await engine.append(path, [{ type: itx.paused.type, payload: { reason: "still" } }], { writer: code() });
+    for (const writer of [person, code(), code({ isPlatform: true }), service])
+      for (const fields of [{}, { type: itx.subscriptionDeliveryResumed.type, payload: { name: "a" } }])
+        expect((await refusal(engine.append(path, [fields], { writer }))).code).toBe("STREAM_PAUSED");
+    // The batch is one: what is refused keeps the rest out.
+    expect((await refusal(engine.append(path, [records[0]!, {}]))).code).toBe("STREAM_PAUSED");
+    await engine.append(path, [{ type: itx.resumed.type, payload: {} }, {}], { writer: person });
+    expect(await logOffsets()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
   });
 });
 
@@ -357,14 +377,34 @@ describe("who may append", () => {
     expect(await engine.append(path, [{ type, payload }], { writer: code({ isPlatform: true }) })).toHaveLength(1);
   });
 
-  it.each(["itx/emit:1", "project/created:1", "repo@x", "workspace:y", "secret/z"])(
-    "the key %s is not a person's",
-    async (idempotencyKey) => {
-      expect((await refusal(engine.append(path, [{ idempotencyKey }], { writer: person }))).code).toBe("FORBIDDEN");
-      expect(await engine.append(path, [{ idempotencyKey }], { writer: code() })).toHaveLength(1);
-      expect(await engine.append(path, [{ idempotencyKey: `my-${idempotencyKey}` }], { writer: person })).toHaveLength(1);
-    },
-  );
+  it.each([
+    ["[iterate-41] itx/run-settled:9", "itx/run-settled:9", { person: false, code: false }],
+    ["project/created:1", "project/created:1", { person: false, code: false }],
+    ["repo@x", "repo@x", { person: false, code: false }],
+    ["secret/z", "secret/z", { person: false, code: false }],
+    ["itx/emit:1, which the runner makes for what code emits,", "itx/emit:1", { person: false, code: true }],
+    ["itx:/a@3:append:/:x, of a subscription named itx,", "itx:/a@3:append:/:x", { person: false, code: true }],
+    ["mine/itx/1", "mine/itx/1", { person: true, code: true }],
+    ["itxs/1", "itxs/1", { person: true, code: true }],
+    ["account/1, outside of the global contexts,", "account/1", { person: true, code: true }],
+  ])("the key %s is for those it is made for", async (_what, idempotencyKey, may) => {
+    for (const [writer, isAdmitted] of [
+      [person, may.person],
+      [code(), may.code],
+      [code({ isPlatform: true }), true],
+    ] as const) {
+      const appending = engine.append(path, [{ idempotencyKey }], { writer });
+      if (isAdmitted) expect(await appending).toHaveLength(1);
+      else expect((await refusal(appending)).code).toBe("FORBIDDEN");
+    }
+  });
+
+  it.each(["account/1", "organization/o"])("the key %s of a global context is the platform's", async (idempotencyKey) => {
+    const appendAs = (writer: Writer) => engine.append(path, [{ idempotencyKey }], { address: { owner: "global", path }, writer });
+    expect((await refusal(appendAs(person))).code).toBe("FORBIDDEN");
+    expect((await refusal(appendAs(code({ owner: "global" })))).code).toBe("FORBIDDEN");
+    expect(await appendAs(service)).toHaveLength(1);
+  });
 
   it("code reaches no other project", async () => {
     const other = "prj_11111111111111111111111111";
@@ -417,7 +457,7 @@ describe("the epoch of a lease", () => {
     await other.append(path, [{}], { writer: under(6) });
     expect(await engine.append(path, [], { writer: under(7) })).toEqual([]);
     expect(engine.committed.at(-1)!.commits).toMatchObject([
-      { firstOffset: 4, lastOffset: 3, events: [], head: { lastOffset: 3, runnerEpoch: 7 } },
+      { firstOffset: 4, lastOffset: 3, rows: [], head: { lastOffset: 3, runnerEpoch: 7 } },
     ]);
     expect((await refusal(other.append(path, [{}], { writer: under(6) }))).code).toBe("STALE_EPOCH");
     expect(offsets(await engine.append(path, [{}], { writer: under(7) }))).toEqual([4]);

@@ -204,7 +204,7 @@ class Planner {
   }
 
   #check(event: StorableEvent, writer: Writer): void {
-    if (this.#core.pause !== null && !writer.isPlatform && !exemptFromPause.has(event.type)) {
+    if (this.#core.pause !== null && !exemptFromPause.has(event.type)) {
       this.#mustBeConfirmed();
       throw codedError("STREAM_PAUSED", `the context has been paused since offset ${this.#core.pause.pausedAtOffset}`, {
         pausedAtOffset: this.#core.pause.pausedAtOffset,
