@@ -25,8 +25,11 @@ import { Waits } from "./log/wait.js";
 import { observe } from "./metrics.js";
 import { CommitNews } from "./publish/commit-news.js";
 import { CommitStream } from "./publish/commit-stream.js";
+import { sweepRetention } from "./retention/sweep.js";
+import { RetentionSweeper, retentionTimes } from "./retention/sweeper.js";
 import { Keyring } from "./secret/keyring.js";
 import { Secrets } from "./secret/secrets.js";
+import { realTimers } from "./timers.js";
 
 /** A loop that does not go round for so long cannot do its work. */
 const loopBoundMs = 30_000;
@@ -50,21 +53,22 @@ await runService({
 
     const onFault = (error: unknown): void => log.error("an append failed by a fault of the platform", { error });
     const writer = randomInt(maxWriter);
+    const vocabulary = new Vocabulary({ writes: config.writtenFormats ?? new Map() });
     const openShard = (url: string): Shard =>
       new Shard({
         url,
-    const vocabulary = new Vocabulary({ writes: config.writtenFormats ?? new Map() });
         maxConnections: config.poolMax,
         pooler: config.databasePooler,
         maxContexts: config.cachedContexts,
         onCommit: (batch) => news.observe(batch),
+        onEphemeral: () => undefined,
         onFault,
         failpoint,
         writer,
+        vocabulary,
       });
     const shards = new ShardMap(config.shards ?? [{ first: 0, last: 255, url: config.databaseUrl }], openShard);
     const reads = new ShardedReads(shards);
-        vocabulary,
     const json = new JsonThread();
     const appender = new LogAppender({
       shardOf: (partition) => shards.of(partition),
@@ -105,13 +109,41 @@ await runService({
       },
       { ...appendRules, ...readRules },
     );
-    grpc.add(FeedServiceService, feedHandlers({ storeOf: (partition) => shards.of(partition).store }), feedRules);
+    const feed = {
+      storeOf: (partition: number) => shards.of(partition).store,
+      floorsOf: (partition: number) => shards.of(partition).retention,
+    };
+    grpc.add(FeedServiceService, feedHandlers(feed), feedRules);
     grpc.add(SecretServiceService, secretHandlers({ secrets, newChain, traceparent }), secretRules);
+    const times = { ...retentionTimes, roundMs: config.retentionRoundMs, sweepMs: config.retentionSweepMs };
+    const sweepers = shards.all.map(
+      ({ retention, cache }) =>
+        new RetentionSweeper({
+          store: retention,
+          refresh: (contextIds) => cache.refresh(contextIds),
+          appender,
+          newChain,
+          failpoint,
+          times,
+          onFailure: ({ address }, error) =>
+            log.warn("a log could not be shortened", { owner: address.owner, contextPath: address.path, error }),
+        }),
+    );
+    const rounds = readiness.progress("retention", loopBoundMs + times.roundMs);
+    const sweeping = sweepRetention({
+      sweepers,
+      roundMs: times.roundMs,
+      timers: realTimers,
+      stopping: runtime.stopping,
+      onRound: () => rounds.tick(),
+      onFailure: (error) => log.warn("a round of retention failed", { error }),
+    });
     observe(metrics, { shards, news, streams, waits, secrets });
 
     // Run in reverse: what was committed is told before the broker closes.
     runtime.onStop("json", () => json.close());
     runtime.onStop("databases", () => Promise.all(shards.all.map((shard) => shard.close())));
+    runtime.onStop("retention", () => sweeping);
     runtime.onStop("database watch", () => databases.forEach((database) => database.close()));
     runtime.onStop("secrets", () => secrets.close());
     runtime.onStop("commit stream", () => stream.close());

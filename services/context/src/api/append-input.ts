@@ -29,7 +29,16 @@ export function responseOf(receipts: readonly AppendReceipt[]): AppendResponse {
   };
 }
 
-function eventOf({ type, payload, metadata, idempotencyKey, expectedOffset, processor, ephemeral, formatVersion }: EventInput): AppendEvent {
+function eventOf({
+  type,
+  payload,
+  metadata,
+  idempotencyKey,
+  expectedOffset,
+  processor,
+  ephemeral,
+  formatVersion,
+}: EventInput): AppendEvent {
   if (ephemeral) throw codedError("INVALID_INPUT", `${type}: ephemeral events are not taken yet`, { field: "ephemeral" });
   return {
     type,
@@ -40,6 +49,7 @@ function eventOf({ type, payload, metadata, idempotencyKey, expectedOffset, proc
     expectedOffset: expectedOffset === undefined ? null : Number(expectedOffset),
     formatVersion,
     processor: processor === undefined ? null : labelOf(processor),
+    isEphemeral: ephemeral,
   };
 }
 

@@ -115,6 +115,7 @@ describe("a member that spoils its statement", () => {
     traceparent: null,
     formatVersion: 1,
     control: undefined,
+    isEphemeral: false,
     bytes: 100,
   };
 

@@ -86,7 +86,9 @@ export class LogAppender implements Appender {
         () => this.#repeat(command),
         () => this.#repeat(command),
       );
-    const isFresh = lookUp === "when-old" && Math.abs(this.#options.nowMs() - madeAtMs(appendId)) <= freshMs;
+    // Nothing of ephemeral events is in the log by which a retry could be recognised.
+    const isFindable = command.events.length === 0 || command.events.some(({ isEphemeral }) => !isEphemeral);
+    const isFresh = !isFindable || (lookUp === "when-old" && Math.abs(this.#options.nowMs() - madeAtMs(appendId)) <= freshMs);
     return shard.writer.write({
       address,
       name,

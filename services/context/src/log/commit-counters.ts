@@ -5,6 +5,7 @@ export interface CommitCounters {
   groups: number;
   appends: number;
   events: number;
+  ephemerals: number;
   lostFences: number;
   claims: number;
   takenKeys: number;
@@ -18,6 +19,7 @@ export function newCounters(): CommitCounters {
     groups: 0,
     appends: 0,
     events: 0,
+    ephemerals: 0,
     lostFences: 0,
     claims: 0,
     takenKeys: 0,

@@ -69,6 +69,8 @@ export interface StorableEvent {
   readonly formatVersion: number;
   /** The parsed payload of a control event, else `undefined`. */
   readonly control: { readonly payload: unknown } | undefined;
+  /** Takes an offset and is told, but never stored. It has neither key nor control payload. */
+  readonly isEphemeral: boolean;
   /** Bytes counted against group and batch limits. */
   readonly bytes: number;
 }
@@ -89,10 +91,11 @@ export interface AppendEvent {
   readonly metadata: Buffer | null;
   readonly idempotencyKey: string | null;
   readonly expectedOffset: number | null;
-  readonly processor: ProcessorLabel | null;
-}
   /** Format of the payload; 0 stands for the one this deployment writes. */
   readonly formatVersion: number;
+  readonly processor: ProcessorLabel | null;
+  readonly isEphemeral: boolean;
+}
 
 /** The one part of a source a writer may give. */
 export interface ProcessorLabel {
@@ -106,17 +109,24 @@ export interface AppendReceipt {
   readonly createdAtUs: number;
   /** True when the event was there already under the same key. */
   readonly existing: boolean;
+  /** JSON of the stamped source; of an ephemeral event alone, which cannot be read back. */
+  readonly source?: string;
 }
 
 /** Appends to the contexts of every shard. */
 export interface Appender {
   /**
-   * Commits all events of the append or none. Answers after the commit.
+   * Commits all events of the append or none. Answers after the commit; an append of ephemeral events alone, after they were told.
    *
    * @throws CodedError: refusals and conflicts are final; UNAVAILABLE, OVERLOADED and DEADLINE_EXCEEDED are safe to retry with
    *   the same `appendId`.
    */
   append(command: AppendCommand): Promise<readonly AppendReceipt[]>;
+}
+
+export interface PlacedEvent {
+  readonly event: StorableEvent;
+  readonly offset: number;
 }
 
 /** One commit of one context, after it is durable. */
@@ -126,8 +136,8 @@ export interface CommittedContext {
   readonly firstOffset: number;
   /** Below `firstOffset` when the commit holds no event. */
   readonly lastOffset: number;
-  /** The events; the one at index i has offset `firstOffset + i`. */
-  readonly events: readonly StorableEvent[];
+  /** The stored events, in offset order. */
+  readonly rows: readonly PlacedEvent[];
   readonly traceparent: string | null;
 }
 
@@ -140,3 +150,24 @@ export interface CommittedBatch {
 
 /** Told of every commit of this process, in commit order for each context, before the append is answered. Must not throw or block. */
 export type CommitObserver = (batch: CommittedBatch) => void;
+
+export interface PlacedEphemeral extends PlacedEvent {
+  /** Offset of the stored event it comes after; 0 when there is none. No other stored event will ever lie between the two. */
+  readonly after: number;
+}
+
+/** Ephemeral events of one context that just got their offsets. */
+export interface EphemeralBatch {
+  /** As of the commit they follow, or are part of. */
+  readonly head: ContextHead;
+  /** Time of the commit they are part of, else by the clock of this process; microseconds since 1970. */
+  readonly atUs: number;
+  /** In offset order. */
+  readonly events: readonly PlacedEphemeral[];
+}
+
+/**
+ * Told of ephemeral events before their append is answered; of those that are part of a commit just before its observer is. In offset
+ * order for each context. Must not throw or block.
+ */
+export type EphemeralObserver = (batch: EphemeralBatch) => void;

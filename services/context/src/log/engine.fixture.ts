@@ -9,7 +9,7 @@ import { Vocabulary } from "../core/vocabulary.js";
 import { JsonThread } from "../json/worker-thread.js";
 import { realTimers } from "../timers.js";
 import { LogAppender } from "./appender.js";
-import type { AppendCommand, AppendEvent, AppendReceipt, CommittedBatch, ContextAddress } from "./contract.js";
+import type { AppendCommand, AppendEvent, AppendReceipt, CommittedBatch, ContextAddress, EphemeralBatch } from "./contract.js";
 import { HeadCache } from "./head-cache.js";
 import { LogWriter } from "./log-writer.js";
 import { PostgresLogStore } from "./postgres/postgres-log-store.js";
@@ -62,6 +62,7 @@ export interface EventFields {
   offset?: number;
   formatVersion?: number;
   processor?: AppendEvent["processor"];
+  ephemeral?: boolean;
 }
 
 export function event({
@@ -72,6 +73,7 @@ export function event({
   offset,
   formatVersion,
   processor,
+  ephemeral,
 }: EventFields = {}): AppendEvent {
   return {
     type,
@@ -81,6 +83,7 @@ export function event({
     expectedOffset: offset ?? null,
     formatVersion: formatVersion ?? 0,
     processor: processor ?? null,
+    isEphemeral: ephemeral ?? false,
   };
 }
 
@@ -97,6 +100,7 @@ export interface TestEngine {
   readonly failpoints: Failpoints;
   /** What observers heard, in order. */
   readonly committed: CommittedBatch[];
+  readonly ephemerals: EphemeralBatch[];
   /** Faults reported to operators. */
   readonly faults: unknown[];
   append(
@@ -119,7 +123,13 @@ export interface EngineOptions {
   readonly vocabulary?: Vocabulary;
 }
 
-export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "none", vocabulary = new Vocabulary() }: EngineOptions): TestEngine {
+export function startEngine({
+  url,
+  onCommit,
+  maxContexts = 10_000,
+  pooler = "none",
+  vocabulary = new Vocabulary(),
+}: EngineOptions): TestEngine {
   const pool = createPool({
     url,
     applicationName: "context-test",
@@ -132,18 +142,27 @@ export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "non
   const cache = new HeadCache({ maxContexts, store, vocabulary });
   const failpoints = new Failpoints();
   const committed: CommittedBatch[] = [];
+  const ephemerals: EphemeralBatch[] = [];
   const faults: unknown[] = [];
   const json = new JsonThread();
   const writer = new LogWriter({
     store,
     cache,
     onCommit: onCommit ?? ((batch) => void committed.push(batch)),
+    onEphemeral: (batch) => void ephemerals.push(batch),
     writer: 7,
     timers: realTimers,
+    clockMs: Date.now,
     failpoint: failpoints.pass,
     onFault: (error) => void faults.push(error),
   });
-  const appender = new LogAppender({ shardOf: () => ({ writer, cache, store }), json, newAppendId: uuidv7, nowMs: Date.now, vocabulary });
+  const appender = new LogAppender({
+    shardOf: () => ({ writer, cache, store }),
+    json,
+    newAppendId: uuidv7,
+    nowMs: Date.now,
+    vocabulary,
+  });
   return {
     appender,
     writer,
@@ -151,6 +170,7 @@ export function startEngine({ url, onCommit, maxContexts = 10_000, pooler = "non
     pool,
     failpoints,
     committed,
+    ephemerals,
     faults,
     append: (path, events, fields = {}) =>
       appender.append({

@@ -18,11 +18,12 @@ import { pause, type Timers } from "../timers.js";
 import { changedConcerns, coreVersion, type ConcernRow } from "../core/fold.js";
 import type { CoreState } from "../core/contract.js";
 import type { CommitCounters } from "./commit-counters.js";
-import type { CommitObserver, ContextHead } from "./contract.js";
+import type { CommitObserver, ContextHead, EphemeralObserver } from "./contract.js";
 import type { HeadCache } from "./head-cache.js";
 import type { CommitAnswer, LastCommit, LogLane, TakenKey } from "./log-store.js";
 import { keysOf, lookUpKeys } from "./look-up.js";
 import { commitTraceparent, planCommit, type Plan, type PlannedCommit } from "./plan.js";
+import type { OffsetBlocks } from "./offset-blocks.js";
 import type { TypeNumbers } from "./type-numbers.js";
 
 /** Commits an append may lose to other processes before it is given back to its client. */
@@ -47,8 +48,12 @@ export interface CommitterOptions {
   /** This process, in commit rows. */
   readonly writer: number;
   readonly onCommit: CommitObserver;
+  readonly onEphemeral: EphemeralObserver;
+  readonly blocks: OffsetBlocks;
   readonly counters: CommitCounters;
   readonly timers: Timers;
+  /** Wall clock, milliseconds since 1970: the time of ephemeral events. */
+  readonly clockMs: () => number;
   /** Where tests make the process fail. */
   readonly failpoint: (name: string) => void | Promise<void>;
   readonly onFault: (error: unknown) => void;
@@ -62,6 +67,14 @@ interface Decision {
   head: ContextHead;
   readonly plan: Decided;
   readonly commit: PlannedCommit;
+}
+
+/** What a claim came to; without a decision nothing was to be written. */
+interface ClaimedOutcome {
+  readonly head: ContextHead;
+  readonly plan: Decided;
+  readonly decision: Decision | null;
+  readonly atUs: number;
 }
 
 export class GroupCommitter {
@@ -108,15 +121,17 @@ export class GroupCommitter {
         continue;
       }
       const head = this.#headOf(batch);
+      const { generation } = this.#options.shard;
       const plan = planCommit({
         head,
         appends,
         known: context.known,
         isConfirmed: context.isConfirmed,
-        generation: this.#options.shard.generation,
+        generation,
+        nextInBlock: this.#options.blocks.nextOf(head, generation),
       });
       if (plan.kind === "confirm") unconfirmed.push(batch);
-      else if (plan.commit === null) this.#settle(batch, plan, 0);
+      else if (plan.commit === null) this.#settleUnwritten(batch, head, plan);
       else decisions.push({ batch, head, plan, commit: plan.commit });
     }
     return { decisions, unconfirmed };
@@ -194,6 +209,7 @@ export class GroupCommitter {
       })),
       typeNumber: (name: string) => types.of(name),
     };
+    for (const { head } of decisions) this.#options.blocks.lend(head.contextId);
     await failpoint("append.before-commit");
     const answer = await (isClaimed ? this.#lane.commitClaimed(group) : this.#lane.commit(group));
     await failpoint("append.after-commit");
@@ -205,7 +221,7 @@ export class GroupCommitter {
   #land(decisions: readonly Decision[], atUs: number): void {
     if (decisions.length === 0) return;
     const { cache, shard, counters, onCommit, onFault } = this.#options;
-    const commits = decisions.map(({ batch, head, commit }) => {
+    const commits = decisions.map(({ batch, head, plan, commit }) => {
       const { commitNo, firstOffset, lastOffset, reservedThrough, lastControl, runnerEpoch, core } = commit;
       const moved: ContextHead = {
         ...head,
@@ -223,12 +239,13 @@ export class GroupCommitter {
       batch.context.forgetLookups();
       counters.appends += batch.appends.length;
       counters.events += commit.rows.length;
+      this.#handOut(moved, plan, atUs);
       return {
         head: moved,
         commitNo,
         firstOffset,
         lastOffset,
-        events: commit.rows.map(({ event }) => event),
+        rows: commit.rows,
         traceparent: commitTraceparent(commit),
       };
     });
@@ -238,6 +255,26 @@ export class GroupCommitter {
       onFault(error);
     }
     for (const { batch, plan } of decisions) this.#settle(batch, plan, atUs);
+  }
+
+  /** Ephemeral events within a block need no commit: they are handed out as of now. */
+  #settleUnwritten(batch: ContextBatch, head: ContextHead, plan: Decided): void {
+    const atUs = this.#options.clockMs() * 1_000;
+    this.#handOut(head, plan, atUs);
+    this.#settle(batch, plan, atUs);
+  }
+
+  /** `head` is a commit of this process wherever the plan used an offset. */
+  #handOut(head: ContextHead, { ephemerals, nextOffset }: Decided, atUs: number): void {
+    const { blocks, counters, onEphemeral, onFault } = this.#options;
+    if (ephemerals.length > 0 || blocks.has(head.contextId)) blocks.keep(head, nextOffset);
+    if (ephemerals.length === 0) return;
+    counters.ephemerals += ephemerals.length;
+    try {
+      onEphemeral({ head, atUs, events: ephemerals });
+    } catch (error) {
+      onFault(error);
+    }
   }
 
   #settle({ appends, context }: ContextBatch, plan: Decided, atUs: number): void {
@@ -306,8 +343,8 @@ export class GroupCommitter {
    * context wait for its end, and decides then. The batch is empty afterwards unless the claim itself was lost every time.
    */
   async #commitClaimed(batch: ContextBatch): Promise<void> {
-    const { cache, shard, counters } = this.#options;
-    let outcome: { plan: Decided; decision: Decision | null; atUs: number } | null = null;
+    const { cache, shard, counters, blocks } = this.#options;
+    let outcome: ClaimedOutcome | null = null;
     await this.#lane.transaction(async () => {
       const { contextId } = batch.context.head!;
       let before: LastCommit | null = null;
@@ -319,25 +356,30 @@ export class GroupCommitter {
       const head = cache.peekById(contextId);
       if (head === undefined || head.commitNo !== before.commitNo) return false;
       const known = await lookUpKeys(this.#lane, contextId, keysOf(batch.appends));
-      const plan = planCommit({ head, appends: batch.appends, known, isConfirmed: true, generation: shard.generation }) as Decided;
+      const plan = planCommit({
+        head,
+        appends: batch.appends,
+        known,
+        isConfirmed: true,
+        generation: shard.generation,
+        nextInBlock: blocks.nextOf(head, shard.generation),
+      }) as Decided;
       if (plan.commit === null) {
-        outcome = { plan, decision: null, atUs: 0 };
+        outcome = { head, plan, decision: null, atUs: 0 };
         return false;
       }
       const decision: Decision = { batch, head, plan, commit: plan.commit };
       await this.#prepare([decision]);
       const { atUs, landed } = await this.#send([decision], true);
       if (!landed.has(contextId)) return false;
-      outcome = { plan, decision, atUs };
+      outcome = { head, plan, decision, atUs };
       return true;
     });
-    const { plan, decision, atUs } = (outcome as { plan: Decided; decision: Decision | null; atUs: number } | null) ?? {
-      plan: null,
-      decision: null,
-      atUs: 0,
-    };
+    const settled = outcome as ClaimedOutcome | null;
+    if (settled === null) return;
+    const { head, plan, decision, atUs } = settled;
     if (decision !== null) this.#land([decision], atUs);
-    else if (plan !== null) this.#settle(batch, plan, 0);
+    else this.#settleUnwritten(batch, head, plan);
   }
 
   /** The statement failed, or the connection with it: what is in the log is the only truth. */

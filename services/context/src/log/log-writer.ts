@@ -7,13 +7,14 @@ import { CodedError, codedError } from "iterate/lib";
 import type { Writer } from "../caller/contract.js";
 import type { Timers } from "../timers.js";
 import { ContextQueue, FairQueue, PendingAppend, type AppendBooks, type ContextBatch } from "./append-queue.js";
-import type { AppendReceipt, CommitObserver, ContextAddress, StorableEvent } from "./contract.js";
+import type { AppendReceipt, CommitObserver, ContextAddress, EphemeralObserver, StorableEvent } from "./contract.js";
 import type { ShardState } from "./batch-truth.js";
 import { newCounters, type CommitCounters } from "./commit-counters.js";
 import { GroupCommitter, type CommitterOptions } from "./group-commit.js";
 import type { HeadCache } from "./head-cache.js";
 import { queueLimits } from "./limits.js";
 import type { LogLane, LogStore } from "./log-store.js";
+import { OffsetBlocks } from "./offset-blocks.js";
 import { TypeNumbers } from "./type-numbers.js";
 
 /** Connections that commit groups: one loses at 1,024 appends in flight, four make the groups too small at 64. */
@@ -26,9 +27,12 @@ export interface LogWriterOptions {
   readonly store: LogStore;
   readonly cache: HeadCache;
   readonly onCommit: CommitObserver;
+  readonly onEphemeral: EphemeralObserver;
   /** This process, in commit rows: below 2^53, made anew at each start. */
   readonly writer: number;
   readonly timers: Timers;
+  /** Wall clock, milliseconds since 1970: the time of ephemeral events. */
+  readonly clockMs: () => number;
   readonly failpoint: CommitterOptions["failpoint"];
   /** Hears of failures that are faults of the platform. */
   readonly onFault: (error: unknown) => void;
@@ -61,6 +65,8 @@ interface Lane {
 
 export class LogWriter implements AppendBooks {
   readonly counters: CommitCounters = newCounters();
+  /** Offsets that may be handed out without a commit. */
+  readonly blocks: OffsetBlocks;
   readonly #options: LogWriterOptions;
   readonly #shard: ShardState = { generation: 0 };
   readonly #lanes: Lane[] = [];
@@ -74,10 +80,17 @@ export class LogWriter implements AppendBooks {
 
   constructor(options: LogWriterOptions) {
     this.#options = options;
+    this.blocks = new OffsetBlocks(() => options.timers.nowMs());
     const types = new TypeNumbers();
     const lane = (): Lane => {
       const connection = options.store.openLane();
-      const committer = new GroupCommitter(connection, { ...options, types, shard: this.#shard, counters: this.counters });
+      const committer = new GroupCommitter(connection, {
+        ...options,
+        types,
+        shard: this.#shard,
+        counters: this.counters,
+        blocks: this.blocks,
+      });
       return { queue: new FairQueue(), connection, committer, isRunning: false };
     };
     for (let index = 0; index < laneCount; index += 1) this.#lanes.push(lane());

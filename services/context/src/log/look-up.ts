@@ -14,6 +14,7 @@ export interface SentEvent {
   readonly payload: Buffer | null;
   readonly metadata: Buffer | null;
   readonly idempotencyKey: string | null;
+  readonly isEphemeral: boolean;
 }
 
 /** Every key of the appends, once. */
@@ -60,10 +61,11 @@ export interface FoundAppend extends AppendName {
  * with keys.
  */
 export async function storedReceipts(store: LogQueries, found: readonly FoundAppend[]): Promise<(AppendReceipt[] | CodedError)[]> {
-  const claims: { readonly found: FoundAppend; readonly receipts: AppendReceipt[]; readonly added: readonly SentEvent[] }[] = [];
+  const claims: { readonly found: FoundAppend; readonly receipts: AppendReceipt[]; readonly added: readonly Added[] }[] = [];
   for (const one of found) {
     const receipts = receiptsFrom(one.append, one.first, await lookUpKeys(store, one.contextId, keysOf([one.append])));
-    claims.push({ found: one, receipts, added: one.append.events.filter((_, index) => !receipts[index]!.existing) });
+    const added = one.append.events.map((event, index) => ({ event, ...receipts[index]! })).filter(({ existing }) => !existing);
+    claims.push({ found: one, receipts, added });
   }
   const stored = await store.storedBodies(
     claims.map(({ found: { contextId, first }, added }) => ({
@@ -74,7 +76,7 @@ export async function storedReceipts(store: LogQueries, found: readonly FoundApp
     })),
   );
   return claims.map(({ found: { appendId, first }, receipts, added }, index) =>
-    isWhatWasSent(stored[index]!, added, first.offset)
+    isWhatWasSent(stored[index]!, added)
       ? receipts
       : codedError(
           "IDEMPOTENCY_CONFLICT",
@@ -84,13 +86,22 @@ export async function storedReceipts(store: LogQueries, found: readonly FoundApp
   );
 }
 
-/** Keyed events are where their key is, the others follow on. */
+/** An event that was new when its append was committed, and where it is. */
+interface Added {
+  readonly event: SentEvent;
+  readonly offset: number;
+}
+
+/** Keyed events are where their key is, the others follow on, beginning with the ephemeral ones before the first stored. */
 function receiptsFrom(
   append: Keyed,
   first: { readonly offset: number; readonly createdAtUs: number },
   keys: ReadonlyMap<string, StoredKey | null>,
 ): AppendReceipt[] {
-  let next = first.offset;
+  const isFirst = ({ isEphemeral, idempotencyKey: key }: SentEvent): boolean =>
+    !isEphemeral && (key === null || keys.get(key)?.offset === first.offset);
+  const before = append.events.slice(0, Math.max(0, append.events.findIndex(isFirst)));
+  let next = first.offset - before.filter(({ isEphemeral }) => isEphemeral).length;
   return append.events.map(({ idempotencyKey }) => {
     const stored = idempotencyKey === null ? null : (keys.get(idempotencyKey) ?? null);
     if (stored !== null && stored.offset !== next)
@@ -100,13 +111,21 @@ function receiptsFrom(
   });
 }
 
-/** Whether the rows from `firstOffset` on are the added events, and the append ends with them. */
-function isWhatWasSent(stored: readonly StoredBody[], added: readonly SentEvent[], firstOffset: number): boolean {
-  const isSame = added.every((event, index) => {
-    const row = stored[index];
+/**
+ * Whether the rows from the first on are those of the added events that are stored, and the append ends with them. Of events that were given up since, the
+ * first alone tells, by its type and key: a client that repeats an append so late is answered where it was.
+ */
+function isWhatWasSent(rows: readonly StoredBody[], added: readonly Added[]): boolean {
+  const stored = added.filter(({ event }) => !event.isEphemeral);
+  const [first] = stored;
+  const [row] = rows;
+  if (row?.isBare === true)
+    return row.offset === first?.offset && row.type === first.event.type && row.idempotencyKey === first.event.idempotencyKey;
+  const isSame = stored.every(({ event, offset }, index) => {
+    const row = rows[index];
     if (row === undefined) return false;
-    const { offset, appendId, type, payload, metadata, idempotencyKey } = row;
-    if (offset !== firstOffset + index || (index > 0 && appendId !== null)) return false;
+    const { appendId, type, payload, metadata, idempotencyKey } = row;
+    if (row.offset !== offset || (index > 0 && appendId !== null)) return false;
     return (
       type === event.type &&
       idempotencyKey === event.idempotencyKey &&
@@ -114,8 +133,9 @@ function isWhatWasSent(stored: readonly StoredBody[], added: readonly SentEvent[
       isText(metadata, event.metadata)
     );
   });
-  const following = stored[added.length];
-  return isSame && (following === undefined || following.appendId !== null || following.offset !== firstOffset + added.length);
+  const following = rows[stored.length];
+  const isEnd = following === undefined || following.appendId !== null || following.offset > added.at(-1)!.offset + 1;
+  return stored.length > 0 && isSame && isEnd;
 }
 
 function isText(stored: string | null, sent: Buffer | null): boolean {

@@ -15,7 +15,8 @@ import type { CoreState } from "../core/contract.js";
 import { checkAgainstCore, foldCore } from "../core/fold.js";
 import { exemptFromPause } from "../core/pause.js";
 import { bodyDigest } from "../json/body.js";
-import type { ContextHead, StorableEvent } from "./contract.js";
+import type { ContextHead, PlacedEphemeral, PlacedEvent, StorableEvent } from "./contract.js";
+import { blockOffsets } from "./offset-blocks.js";
 
 /** How far above anything seen the log continues after it was restored from a backup. */
 export const restoreGap = 2 ** 20;
@@ -46,10 +47,11 @@ export interface PlanInput {
   readonly isConfirmed: boolean;
   /** Generation of the shard. */
   readonly generation: number;
+  /** Next offset of the block of reserved offsets that this process holds in the context; `null` when it holds none. */
+  readonly nextInBlock: number | null;
 }
 
-export interface PlannedRow {
-  readonly event: StorableEvent;
+export interface PlannedRow extends PlacedEvent {
   /** Set on the first event an append writes. */
   readonly appendId: string | null;
 }
@@ -59,6 +61,8 @@ export interface PlannedReceipt {
   readonly offset: number;
   readonly createdAtUs: number | null;
   readonly existing: boolean;
+  /** Of an ephemeral event. */
+  readonly source?: string;
 }
 
 export type Outcome =
@@ -73,7 +77,7 @@ export interface PlannedCommit {
   readonly reservedThrough: number;
   readonly lastControl: number;
   readonly runnerEpoch: number;
-  /** The event at index i has offset `firstOffset + i`. */
+  /** In offset order; ephemeral events take the offsets between them. */
   readonly rows: readonly PlannedRow[];
   /** Keys of `rows` that nobody has looked up: the commit must not land if one is taken. */
   readonly keysToCheck: readonly string[];
@@ -88,6 +92,10 @@ export type Plan =
       readonly outcomes: readonly Outcome[];
       /** `null` when nothing is to be written. */
       readonly commit: PlannedCommit | null;
+      /** To be told once the commit has landed; at once when there is none. In offset order. */
+      readonly ephemerals: readonly PlacedEphemeral[];
+      /** The first offset that is not used. */
+      readonly nextOffset: number;
       /** Appends answered with a stored event of another body, because the same handler wrote it before. */
       readonly divergences: number;
     };
@@ -101,9 +109,12 @@ class Unconfirmed extends Error {}
 
 class Planner {
   readonly #input: PlanInput;
+  readonly #isRestored: boolean;
   readonly #firstOffset: number;
   readonly #preamble: number;
+  #nextOffset: number;
   #rows: PlannedRow[] = [];
+  #ephemerals: PlacedEphemeral[] = [];
   /** Index into `#rows` by key. */
   #keys = new Map<string, number>();
   #core: CoreState;
@@ -115,13 +126,15 @@ class Planner {
 
   constructor(input: PlanInput) {
     this.#input = input;
-    const { head, generation } = input;
+    const { head, generation, nextInBlock } = input;
     this.#core = head.core;
     this.#epoch = head.runnerEpoch;
-    const isRestored = head.commitNo > 0 && head.generation < generation;
-    this.#firstOffset = Math.max(head.lastOffset, head.reservedThrough) + 1 + (isRestored ? restoreGap : 0);
+    this.#isRestored = head.commitNo > 0 && head.generation < generation;
+    const afterAll = Math.max(head.lastOffset, head.reservedThrough) + 1;
+    this.#firstOffset = this.#isRestored ? afterAll + restoreGap : (nextInBlock ?? afterAll);
+    this.#nextOffset = this.#firstOffset;
     if (head.commitNo === 0) this.#add(created(head, unnamed), null);
-    if (isRestored) this.#add(logRestored(head, unnamed), null);
+    if (this.#isRestored) this.#add(logRestored(head, unnamed), null);
     this.#preamble = this.#rows.length;
   }
 
@@ -138,7 +151,14 @@ class Planner {
         if (isTooDeep(append.writer.cause)) this.#recordLoopLimit(append.writer);
       }
     }
-    return { kind: "decided", outcomes, commit: this.#commit(), divergences: this.#divergences };
+    return {
+      kind: "decided",
+      outcomes,
+      commit: this.#commit(),
+      ephemerals: this.#ephemerals,
+      nextOffset: this.#nextOffset,
+      divergences: this.#divergences,
+    };
   }
 
   #append({ appendId, events, writer }: PlannedAppend): PlannedReceipt[] {
@@ -152,8 +172,12 @@ class Planner {
         continue;
       }
       this.#check(event, writer);
-      receipts.push({ offset: this.#add(event, isFirst ? appendId : null), createdAtUs: null, existing: false });
       this.#cause ??= writer.cause;
+      if (event.isEphemeral) {
+        receipts.push({ offset: this.#addEphemeral(event), createdAtUs: null, existing: false, source: event.source });
+        continue;
+      }
+      receipts.push({ offset: this.#add(event, isFirst ? appendId : null), createdAtUs: null, existing: false });
       isFirst = false;
     }
     return receipts;
@@ -177,8 +201,7 @@ class Planner {
     if (key === null) return null;
     const index = this.#keys.get(key);
     if (index !== undefined) {
-      const { event: earlier } = this.#rows[index]!;
-      const offset = this.#firstOffset + index;
+      const { event: earlier, offset } = this.#rows[index]!;
       this.#compare(event, writer, { offset, digest: earlier.bodyDigest!, source: earlier.source });
       return { offset, createdAtUs: null, existing: true };
     }
@@ -240,19 +263,26 @@ class Planner {
     if (!this.#input.isConfirmed) throw new Unconfirmed();
   }
 
-  get #nextOffset(): number {
-    return this.#firstOffset + this.#rows.length;
-  }
-
   #add(event: StorableEvent, appendId: string | null): number {
-    const offset = this.#nextOffset;
+    const offset = this.#nextOffset++;
     if (event.control !== undefined) {
       this.#hasControl = true;
       this.#core = foldCore(this.#core, { offset, type: event.type, payload: event.control.payload });
     }
     if (event.idempotencyKey !== null) this.#keys.set(event.idempotencyKey, this.#rows.length);
-    this.#rows.push({ event, appendId });
+    this.#rows.push({ event, appendId, offset });
     return offset;
+  }
+
+  #addEphemeral(event: StorableEvent): number {
+    const offset = this.#nextOffset++;
+    this.#ephemerals.push({ event, offset, after: this.#lastOffset });
+    return offset;
+  }
+
+  /** Of the last stored event. */
+  get #lastOffset(): number {
+    return this.#rows.at(-1)?.offset ?? this.#input.head.lastOffset;
   }
 
   /** Only in a context that exists: a chain beyond the limit gives birth to none. */
@@ -275,6 +305,8 @@ class Planner {
   /** A point to return to when an append is refused half-way. */
   #mark(): () => void {
     const length = this.#rows.length;
+    const ephemerals = this.#ephemerals.length;
+    const nextOffset = this.#nextOffset;
     const core = this.#core;
     const epoch = this.#epoch;
     const hasControl = this.#hasControl;
@@ -282,6 +314,8 @@ class Planner {
     const cause = this.#cause;
     return () => {
       for (const { event } of this.#rows.splice(length)) if (event.idempotencyKey !== null) this.#keys.delete(event.idempotencyKey);
+      this.#ephemerals.length = ephemerals;
+      this.#nextOffset = nextOffset;
       this.#core = core;
       this.#epoch = epoch;
       this.#hasControl = hasControl;
@@ -293,20 +327,34 @@ class Planner {
   #commit(): PlannedCommit | null {
     const { head, known } = this.#input;
     const isRaised = this.#epoch > head.runnerEpoch;
-    if (this.#rows.length === this.#preamble && !(isRaised && head.commitNo > 0)) return null;
-    const lastOffset = this.#rows.length === 0 ? head.lastOffset : this.#firstOffset + this.#rows.length - 1;
+    const reservedThrough = this.#reservedThrough();
+    const isReserving = reservedThrough > this.#ownedThrough;
+    if (this.#rows.length === this.#preamble && !isReserving && !(isRaised && head.commitNo > 0)) return null;
     const commitNo = head.commitNo + 1;
     return {
       commitNo,
-      firstOffset: this.#firstOffset,
-      lastOffset,
-      reservedThrough: Math.max(lastOffset, head.reservedThrough),
+      firstOffset: this.#rows[0]?.offset ?? this.#firstOffset,
+      lastOffset: this.#lastOffset,
+      reservedThrough,
       lastControl: this.#hasControl ? commitNo : head.lastControl,
       runnerEpoch: this.#epoch,
       rows: this.#attributed(),
       keysToCheck: [...this.#keys.keys()].filter((key) => !known.has(key)),
       core: this.#core,
     };
+  }
+
+  /** Where offsets end that belong to this commit without a reservation: those of its stored events, and of the block it continues. */
+  get #ownedThrough(): number {
+    const { head } = this.#input;
+    return Math.max(this.#lastOffset, head.reservedThrough, this.#isRestored ? this.#firstOffset - 1 : 0);
+  }
+
+  /** Whole blocks for the ephemeral events beyond what is owned, so that those which follow need no commit. */
+  #reservedThrough(): number {
+    const owned = this.#ownedThrough;
+    const lacking = (this.#ephemerals.at(-1)?.offset ?? 0) - owned;
+    return lacking <= 0 ? owned : owned + blockOffsets * Math.ceil(lacking / blockOffsets);
   }
 }
 
@@ -362,6 +410,7 @@ function platformEvent(
     traceparent: null,
     formatVersion: 1,
     control: control === undefined ? undefined : { payload: control },
+    isEphemeral: false,
     bytes: payload.length,
   };
 }

@@ -5,14 +5,17 @@ import type { Vocabulary } from "../core/vocabulary.js";
 import { realTimers } from "../timers.js";
 import type { LogShard } from "./appender.js";
 import { HeadConfirmer, type Heads } from "./confirm.js";
-import type { CommitObserver, ContextAddress, ContextHead } from "./contract.js";
+import type { CommitObserver, ContextAddress, ContextHead, EphemeralObserver } from "./contract.js";
 import { EventTypes } from "./event-types.js";
 import { HeadCache } from "./head-cache.js";
 import { LogWriter, type LogWriterOptions } from "./log-writer.js";
 import type { LogStore } from "./log-store.js";
 import { LogReader, type Page, type PageBounds, type Reads } from "./read.js";
 import type { ShardMap } from "./shard-map.js";
+import type { RetentionStore } from "../retention/contract.js";
 import { PostgresLogStore } from "./postgres/postgres-log-store.js";
+import { PostgresRetentionStore } from "./postgres/postgres-retention-store.js";
+import { PooledSession } from "./postgres/sql-session.js";
 import { TypeBlocks } from "./type-blocks.js";
 
 export interface ShardOptions {
@@ -22,6 +25,7 @@ export interface ShardOptions {
   /** Contexts held in memory. */
   readonly maxContexts: number;
   readonly onCommit: CommitObserver;
+  readonly onEphemeral: EphemeralObserver;
   readonly onFault: LogWriterOptions["onFault"];
   readonly failpoint: LogWriterOptions["failpoint"];
   /** This process, in commit rows. */
@@ -33,21 +37,36 @@ export interface ShardOptions {
 export class Shard implements LogShard {
   readonly pool: Pool;
   readonly store: LogStore;
+  readonly retention: RetentionStore;
   readonly cache: HeadCache;
   readonly writer: LogWriter;
   readonly heads: HeadConfirmer;
   readonly reader: LogReader;
 
-  constructor({ url, maxConnections, pooler, maxContexts, onCommit, onFault, failpoint, writer, vocabulary }: ShardOptions) {
+  constructor({
+    url,
+    maxConnections,
+    pooler,
+    maxContexts,
+    onCommit,
+    onEphemeral,
+    onFault,
+    failpoint,
+    writer,
+    vocabulary,
+  }: ShardOptions) {
     this.pool = createPool({ url, applicationName: "context", max: maxConnections, planCacheMode: "force_generic_plan", pooler });
     this.store = new PostgresLogStore(this.pool);
+    this.retention = new PostgresRetentionStore(new PooledSession(this.pool));
     this.cache = new HeadCache({ maxContexts, store: this.store, ...(vocabulary === undefined ? {} : { vocabulary }) });
     this.writer = new LogWriter({
       store: this.store,
       cache: this.cache,
       onCommit,
+      onEphemeral,
       writer,
       timers: realTimers,
+      clockMs: Date.now,
       failpoint,
       onFault,
     });

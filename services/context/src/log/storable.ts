@@ -82,7 +82,8 @@ function completion(
   stamp: SourceStamp,
   traceparent: string | null,
 ): (verdict: BodyVerdict) => StorableEvent {
-  const { type, payload, metadata, idempotencyKey, expectedOffset } = event;
+  const { type, payload, metadata, idempotencyKey, expectedOffset, isEphemeral } = event;
+  if (isEphemeral) checkEphemeral(event, rule);
   checkWriter(type, rule, writer);
   const formatVersion = checkedFormat(type, rule, event.formatVersion);
   if (idempotencyKey !== null) checkKey(idempotencyKey, writer, address.owner);
@@ -110,6 +111,7 @@ function completion(
       traceparent,
       formatVersion,
       control: rule.isControl ? { payload: checked } : undefined,
+      isEphemeral,
       bytes: eventBytes(event) + source.length + eventOverheadBytes,
     };
   };
@@ -118,6 +120,19 @@ function completion(
 /** A payload stamped with a format it has not could never be read again, so the claim is checked. */
 function isOfSeveralFormats({ declaration }: TypeRule): boolean {
   return declaration !== null && declaration.formatVersion > 1;
+}
+
+/** What only a stored event can have is refused, not ignored. */
+function checkEphemeral({ type, idempotencyKey }: AppendEvent, { isControl }: TypeRule): void {
+  if (isControl)
+    throw codedError("INVALID_INPUT", `${type} is folded by the platform; an ephemeral event is not, append it as a stored one`, {
+      type,
+      field: "ephemeral",
+    });
+  if (idempotencyKey !== null)
+    throw codedError("INVALID_INPUT", "an ephemeral event has an idempotency key; nothing is stored that could answer for it", {
+      field: "idempotency_key",
+    });
 }
 
 /** Code reaches the contexts of its own project alone. */

@@ -1,25 +1,25 @@
 /** From what an append stored to what is published of it. */
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
-import type { CommittedContext, StorableEvent } from "../log/contract.js";
+import type { CommittedContext, PlacedEvent, StorableEvent } from "../log/contract.js";
 import { decodeSource } from "../log/stored-event.js";
 import type { CommitHint } from "./contract.js";
 
 /** What an event may take in memory or on the wire beside its bodies. */
 const envelopeBytes = 256;
 
-export function committedBytes({ events }: CommittedContext): number {
+export function committedBytes({ rows }: CommittedContext): number {
   let bytes = 0;
-  for (const event of events) bytes += event.bytes + envelopeBytes;
+  for (const { event } of rows) bytes += event.bytes + envelopeBytes;
   return bytes;
 }
 
-/** The events of a commit as callers see them, equal to what a read of the log answers. */
-export function committedEvents({ firstOffset, events }: CommittedContext, atUs: number): Event[] {
+/** Events as callers see them; stored ones equal to what a read of the log answers. */
+export function committedEvents(rows: readonly PlacedEvent[], atUs: number): Event[] {
   const createdAtUs = BigInt(atUs);
   let last: { text: string; source: Event["source"] } | undefined;
-  return events.map((event, at) => {
+  return rows.map(({ event, offset }) => {
     if (last?.text !== event.source) last = { text: event.source, source: decodeSource(event.source) };
-    return committedEvent(event, BigInt(firstOffset + at), createdAtUs, last.source);
+    return committedEvent(event, BigInt(offset), createdAtUs, last.source);
   });
 }
 
@@ -34,7 +34,7 @@ function committedEvent(event: StorableEvent, offset: bigint, createdAtUs: bigin
     source,
     traceparent: event.traceparent ?? "",
     formatVersion: event.formatVersion,
-    ephemeral: false,
+    ephemeral: event.isEphemeral,
   };
 }
 
@@ -46,7 +46,7 @@ export function committedHint(commit: CommittedContext, atUs: number, maxBytes: 
     commitNo: commit.commitNo,
     firstOffset: commit.firstOffset,
     lastOffset: commit.lastOffset,
-    events: bytes <= maxBytes ? committedEvents(commit, atUs) : undefined,
+    events: bytes <= maxBytes ? committedEvents(commit.rows, atUs) : undefined,
     bytes,
   };
 }

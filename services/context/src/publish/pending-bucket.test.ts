@@ -15,13 +15,14 @@ const storable = (bytes: number): StorableEvent => ({
   traceparent: null,
   formatVersion: 1,
   control: undefined,
+  isEphemeral: false,
   bytes,
 });
 
 function committed(contextId: number, commitNo: number, events: readonly StorableEvent[] = [storable(100)]): CommittedContext {
   const firstOffset = commitNo * 10;
   const lastOffset = firstOffset + events.length - 1;
-  const core = { identity: null, pause: null, subscriptions: {}, config: null, secret: null };
+  const core = { identity: null, pause: null, subscriptions: {}, config: null, secret: null, retention: null };
   const head = {
     address: { owner: "prj_1", path: `/${contextId}` },
     contextId,
@@ -35,7 +36,8 @@ function committed(contextId: number, commitNo: number, events: readonly Storabl
     generation: 1,
     core,
   };
-  return { head, commitNo, firstOffset, lastOffset, events, traceparent: null };
+  const rows = events.map((event, at) => ({ event, offset: firstOffset + at }));
+  return { head, commitNo, firstOffset, lastOffset, rows, traceparent: null };
 }
 
 const taken = (bucket: PendingBucket): string[] =>

@@ -43,7 +43,7 @@ export class PendingBucket {
     const eventBytes = committedBytes(commit);
     const isInlined = isFollowed && this.#inlinedBytes + eventBytes <= maxInlinedBytes;
     const pending: Pending = {
-      commit: isInlined ? commit : { ...commit, events: [] },
+      commit: isInlined ? commit : { ...commit, rows: [] },
       atUs,
       isInlined,
       bytes: headBytes(commit) + (isInlined ? eventBytes : 0),
@@ -91,7 +91,7 @@ function message({ commit, atUs, isInlined }: Pending): Commit {
     lastControl: BigInt(head.lastControl),
     traceparent: commit.traceparent ?? "",
     atUs: BigInt(atUs),
-    events: isInlined ? committedEvents(commit, atUs) : [],
+    events: isInlined ? committedEvents(commit.rows, atUs) : [],
     inlined: isInlined,
   };
 }

@@ -51,7 +51,7 @@ export class Pod {
     const { commitNo, firstOffset } = await write(this.pool, address, events);
     const head = (await this.heads.confirm(address))!;
     const lastOffset = firstOffset + events.length - 1;
-    const { rows } = await this.pool.query<{ us: string }>(
+    const { rows: times } = await this.pool.query<{ us: string }>(
       `select (extract(epoch from at) * 1000000)::bigint as us from commit where context_id = $1 and commit_no = $2`,
       [head.contextId, commitNo],
     );
@@ -66,15 +66,15 @@ export class Pod {
       traceparent: null,
       formatVersion: 1,
       control: undefined,
+      isEphemeral: false,
       bytes: (payload ?? "{}").length + (metadata ?? "").length,
     }));
+    const rows = storable.map((event, at) => ({ event, offset: firstOffset + at }));
     return {
       firstOffset,
       batch: {
-        atUs: Number(rows[0]!.us),
-        commits: [
-          { head: { ...head, commitNo, lastOffset }, commitNo, firstOffset, lastOffset, events: storable, traceparent: null },
-        ],
+        atUs: Number(times[0]!.us),
+        commits: [{ head: { ...head, commitNo, lastOffset }, commitNo, firstOffset, lastOffset, rows, traceparent: null }],
       },
     };
   }

@@ -12,8 +12,9 @@ export const maxTracedAppends = 256;
 export class TracedAppends {
   #owners = new Map<string, string>();
 
-  note({ head, events }: CommittedContext): void {
-    for (const { traceparent } of events) {
+  note({ head, rows }: CommittedContext): void {
+    for (const { event } of rows) {
+      const { traceparent } = event;
       if (traceparent !== null && this.#owners.size < maxTracedAppends) this.#owners.set(traceparent, head.address.owner);
     }
   }

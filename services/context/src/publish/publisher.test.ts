@@ -21,6 +21,7 @@ const event: StorableEvent = {
   traceparent: null,
   formatVersion: 1,
   control: undefined,
+  isEphemeral: false,
   bytes: 2,
 };
 
@@ -31,7 +32,7 @@ function committed(
   path = `/${contextId}`,
   events = [event],
 ): CommittedContext {
-  const core = { identity: null, pause: null, subscriptions: {}, config: null, secret: null };
+  const core = { identity: null, pause: null, subscriptions: {}, config: null, secret: null, retention: null };
   const at = { commitNo, lastOffset: commitNo, reservedThrough: commitNo, lastControl: 1 };
   const head = {
     address: { owner: "prj_1", path },
@@ -43,7 +44,8 @@ function committed(
     core,
     ...at,
   };
-  return { head, commitNo, firstOffset: commitNo, lastOffset: commitNo, events, traceparent: null };
+  const rows = events.map((event) => ({ event, offset: commitNo }));
+  return { head, commitNo, firstOffset: commitNo, lastOffset: commitNo, rows, traceparent: null };
 }
 const batch = (...commits: CommittedContext[]): CommittedBatch => ({ atUs: 5, commits });
 

@@ -62,6 +62,7 @@ export class Secrets {
       expectedOffset: null,
       formatVersion: 0,
       processor: null,
+      isEphemeral: false,
     };
     const [receipt] = await this.#parts.appender.append({ address, appendId: null, events: [event], writer, traceparent });
     return receipt!.offset;

@@ -60,8 +60,7 @@ function eventColumns({ commits, typeNumber }: CommitGroup) {
     metadata: [] as (Buffer | null)[],
   };
   for (const { contextId, commit } of commits) {
-    let offset = commit.firstOffset;
-    for (const { event, appendId } of commit.rows) {
+    for (const { event, appendId, offset } of commit.rows) {
       columns.contextId.push(contextId);
       columns.offset.push(offset);
       columns.type.push(typeNumber(event.type));
@@ -74,7 +73,6 @@ function eventColumns({ commits, typeNumber }: CommitGroup) {
       columns.traceparent.push(event.traceparent);
       columns.payload.push(event.payload);
       columns.metadata.push(event.metadata);
-      offset += 1;
     }
   }
   return columns;
