@@ -1,4 +1,5 @@
 /** Several processes, one database, no affinity: what holds however they race. */
+import { uuidv7 } from "@iterate-platform/service/ids";
 import { useTestDatabase } from "@iterate-platform/testing";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -56,6 +57,20 @@ describe("two processes that append to the same contexts", () => {
     const given = answers.flat().map(({ offset }) => offset);
     expect([...given].sort((one, other) => one - other)).toEqual(Array.from({ length: 2_000 }, (_, index) => index + 2));
     expect(engines.reduce((sum, { writer }) => sum + writer.counters.lostFences, 0)).toBeGreaterThan(0);
+  });
+
+  it("answer an append that is repeated through the other where it is, also when it expects the offset it took", async () => {
+    const path = "/race/repeated";
+    for (let n = 0; n < 10; n += 1) {
+      const appendId = uuidv7();
+      const [one, other] = n % 2 === 0 ? [engines[0]!, engines[1]!] : [engines[1]!, engines[0]!];
+      const events = [{ payload: n, offset: n + 2 }];
+      const first = await one.append(path, events, { appendId });
+      expect(first).toMatchObject([{ offset: n + 2 }]);
+      expect(await other.append(path, events, { appendId })).toEqual(first);
+      expect(await one.append(path, events, { appendId })).toEqual(first);
+    }
+    await expect(engines[0]!.append(path, [{ offset: 3 }])).rejects.toMatchObject({ code: "OFFSET_CONFLICT" });
   });
 
   it("give birth to a context once", async () => {

@@ -327,9 +327,13 @@ export class GroupCommitter {
     return reloadHeads(items, this.#options.cache, this.#options.shard, this.#lane);
   }
 
-  /** Reads what a refusal would rest on: the head and every key, after the appends arrived. */
+  /**
+   * Reads what a refusal would rest on: the head and every key, after the appends arrived. An append that landed through another
+   * process is answered: it is why the offset it expects is taken.
+   */
   async #confirm(batches: readonly ContextBatch[]): Promise<void> {
     await this.#reload(batches.map((batch) => ({ batch, contextId: this.#headOf(batch).contextId })));
+    this.#options.counters.foundByAppendId += await answerCommitted(batches, this.#lane);
     for (const batch of batches) {
       const { context, appends } = batch;
       context.known = await lookUpKeys(this.#lane, context.head!.contextId, keysOf(appends));
@@ -355,6 +359,8 @@ export class GroupCommitter {
       await cache.moveTo([before], this.#lane);
       const head = cache.peekById(contextId);
       if (head === undefined || head.commitNo !== before.commitNo) return false;
+      counters.foundByAppendId += await answerCommitted([batch], this.#lane);
+      if (batch.appends.length === 0) return false;
       const known = await lookUpKeys(this.#lane, contextId, keysOf(batch.appends));
       const plan = planCommit({
         head,
