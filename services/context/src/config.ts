@@ -32,6 +32,16 @@ export const config = defineConfig({
     { min: 1, max: 100_000 },
     { description: "WaitForEvent calls open at a time; one more is OVERLOADED.", default: "10000" },
   ),
+  retentionRoundMs: integer(
+    "RETENTION_ROUND_MS",
+    { min: 100, max: 3_600_000 },
+    { description: "Between two looks for contexts whose retention is due, milliseconds.", default: "30000" },
+  ),
+  retentionSweepMs: integer(
+    "RETENTION_SWEEP_MS",
+    { min: 100, max: 86_400_000 },
+    { description: "Between two looks at one context that gives up its past, milliseconds.", default: "3600000" },
+  ),
   commitStreamReplicas: integer(
     "COMMIT_STREAM_REPLICAS",
     { min: 1, max: 5 },

@@ -3,13 +3,14 @@ import type {
   ConfigPointer,
   ContextServiceService,
   DescribeContextResponse,
-  ReadEventsResponse,
+  Retention,
   StreamEventsResponse,
   Subscription,
 } from "@iterate-platform/proto/iterate/context/v1/context";
 import type { CallContext, HandlerOf, MethodRule } from "@iterate-platform/service/grpc-server";
 import { CodedError, codedError } from "iterate/lib";
-import type { ConfigState, CoreState, SubscriptionRow } from "../core/contract.js";
+import type { ConfigState, CoreState, RetentionState, SubscriptionRow } from "../core/contract.js";
+import { firstOffsetOf } from "../core/retention.js";
 import type { Heads } from "../log/confirm.js";
 import { PayloadMatch } from "../log/payload-match.js";
 import type { Page, Reads } from "../log/read.js";
@@ -42,7 +43,7 @@ export function readHandlers({ reader, heads, streams, waits }: ReadParts): {
     readEvents: async ({ context, afterOffset, limit, types }, { caller, signal }) => {
       const bounds = { limit: countOf("limit", limit, readLimits.events, readLimits.defaultEvents), maxBytes: readLimits.bytes };
       const page = await reader.read(addressOf(context, caller), afterOffsetOf(afterOffset), typesOf(types, 0), bounds, signal);
-      return { ...pageMessage(page), ephemeralsIncluded: false };
+      return { ...pageMessage(page), scannedAfterOffset: BigInt(page.scannedAfter), ephemeralsIncluded: false };
     },
     streamEvents: async function* ({ context, afterOffset, types }, { caller, signal }): AsyncGenerator<StreamEventsResponse> {
       const after = afterOffset === undefined ? undefined : afterOffsetOf(afterOffset);
@@ -103,13 +104,28 @@ const unbornMessage: DescribeContextResponse = {
   createdAtUs: 0n,
   subscriptions: [],
   config: undefined,
+  firstOffset: 0n,
+  retention: undefined,
 };
 
-function coreMessage({ subscriptions, config }: CoreState): Pick<DescribeContextResponse, "subscriptions" | "config"> {
+function coreMessage(core: CoreState): Pick<DescribeContextResponse, "subscriptions" | "config" | "firstOffset" | "retention"> {
+  const { subscriptions, config, retention } = core;
   return {
     subscriptions: Object.values(subscriptions).map(subscriptionMessage),
     config: config === null ? undefined : configMessage(config),
+    firstOffset: BigInt(firstOffsetOf(core)),
+    retention: retention === null ? undefined : retentionMessage(retention),
   };
+}
+
+function retentionMessage({ keepFrom, configuredAtOffset }: RetentionState): Retention {
+  return { configuredAtOffset: BigInt(configuredAtOffset), keepFrom: keepFrom === null ? undefined : keepFromMessage(keepFrom) };
+}
+
+function keepFromMessage(keepFrom: NonNullable<RetentionState["keepFrom"]>): Retention["keepFrom"] {
+  return "offset" in keepFrom
+    ? { $case: "offset", value: BigInt(keepFrom.offset) }
+    : { $case: "maxAgeMs", value: BigInt(keepFrom.maxAgeMs) };
 }
 
 function subscriptionMessage({
@@ -121,6 +137,7 @@ function subscriptionMessage({
   haltedAtOffset,
   resumedAtOffset,
   resumedAfterOffset,
+  missedBelow,
 }: SubscriptionRow): Subscription {
   return {
     name,
@@ -131,6 +148,7 @@ function subscriptionMessage({
     haltedAtOffset: BigInt(haltedAtOffset ?? 0),
     resumedAtOffset: BigInt(resumedAtOffset ?? 0),
     resumedAfterOffset: resumedAfterOffset === null ? undefined : BigInt(resumedAfterOffset),
+    missedBelowOffset: BigInt(missedBelow ?? 0),
   };
 }
 

@@ -53,9 +53,9 @@ export class HeadConfirmer implements Heads {
     });
   }
 
-  /** The id of a context, which never changes: asked of the database only while it is not known. `undefined` while it is not born. */
-  async idOf(address: ContextAddress): Promise<number | undefined> {
-    return this.#cache.peek(address)?.contextId ?? (await this.confirm(address))?.contextId;
+  /** What is known of a context, which may be behind; asked of the database only while nothing is. `undefined` while it is not born. */
+  async known(address: ContextAddress): Promise<ContextHead | undefined> {
+    return this.#cache.peek(address) ?? (await this.confirm(address));
   }
 
   #schedule(): void {

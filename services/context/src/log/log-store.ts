@@ -77,6 +77,8 @@ export interface StoredBody {
   readonly payload: string | null;
   readonly metadata: string | null;
   readonly idempotencyKey: string | null;
+  /** Its bodies were given up with the part of the log it is in; so were events after it that have no key. */
+  readonly isBare?: true;
 }
 
 /** A context that got its row. */
@@ -218,7 +220,10 @@ export interface FeedCommit {
 export interface LogStore extends LogQueries {
   /** A lane of its own: close it. */
   openLane(): LogLane;
-  /** The first `limit` events of a context after `after`, in order. */
+  /**
+   * The first `limit` events of a context after `after`, in order. This and the next three fail with CodedError
+   * OFFSET_TRUNCATED{firstOffset} when events after `after` are gone, at the moment of the call: never a part of them is answered.
+   */
   eventsAfter(contextId: number, after: number, limit: number): Promise<StoredEvent[]>;
   /** The first `limit` events of the types in the range, found by looking at each event. For short ranges. */
   eventsOfTypesInRange(range: OffsetRange, types: readonly number[], limit: number): Promise<StoredEvent[]>;

@@ -112,8 +112,8 @@ function receiptsFrom(
 }
 
 /**
- * Whether the rows from the first on are those of the added events that are stored, and the append ends with them. Of events that were given up since, the
- * first alone tells, by its type and key: a client that repeats an append so late is answered where it was.
+ * Whether the rows from the first on are those of the added events that are stored, and the append ends with them. Of events that were
+ * given up since, the first alone tells, by its type and key: a client that repeats an append so late is answered where it was.
  */
 function isWhatWasSent(rows: readonly StoredBody[], added: readonly Added[]): boolean {
   const stored = added.filter(({ event }) => !event.isEphemeral);

@@ -53,7 +53,13 @@ const typesOf = async (name: string): Promise<number[]> =>
 
 describe("a page of all events", () => {
   test("of a context not yet born is empty and at the head", async () => {
-    expect(await reader.read(newContext(), 0, [], bounds)).toEqual({ events: [], bytes: 0, scannedThrough: 0, isAtHead: true });
+    expect(await reader.read(newContext(), 0, [], bounds)).toEqual({
+      events: [],
+      bytes: 0,
+      scannedAfter: 0,
+      scannedThrough: 0,
+      isAtHead: true,
+    });
   });
 
   test("[iterate-14] of exactly the number asked for that ends at the head says so", async () => {
@@ -86,6 +92,7 @@ describe("a page of all events", () => {
       expect(await reader.read(address, after, [], bounds)).toEqual({
         events: [],
         bytes: 0,
+        scannedAfter: after,
         scannedThrough: after,
         isAtHead: true,
       });
@@ -185,6 +192,7 @@ describe("a page by type", () => {
     expect(await reader.read(address, 0, ["test/never-written"], bounds)).toEqual({
       events: [],
       bytes: 0,
+      scannedAfter: 0,
       scannedThrough: 4,
       isAtHead: true,
     });

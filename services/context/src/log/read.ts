@@ -4,6 +4,8 @@
  * whatever is appended meanwhile.
  */
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
+import { isCodedError } from "iterate/lib";
+import { firstOffsetOf } from "../core/retention.js";
 import type { ContextAddress } from "./contract.js";
 import type { HeadConfirmer } from "./confirm.js";
 import type { EventTypes } from "./event-types.js";
@@ -16,6 +18,8 @@ export interface Page {
   readonly events: readonly Event[];
   /** Bytes of their bodies. */
   readonly bytes: number;
+  /** Where the look began: the asked offset or, asked for the start, the one before the first event that is kept. */
+  readonly scannedAfter: number;
   /** Every matching event at or below this offset, and above the one asked for, is in this page. */
   readonly scannedThrough: number;
   /** True when the page reaches the head of the log as of the call. */
@@ -34,10 +38,10 @@ export interface PageBounds {
 /** Pages of any context. */
 export interface Reads {
   /**
-   * The page after `after`; of a context not yet born it is empty and at the head.
+   * The page after `after`, from the first event that is kept when it is 0; of a context not yet born it is empty and at the head.
    *
    * @param types names of the types wanted; none means all.
-   * @throws CodedError UNAVAILABLE (retryable); EVENT_UNREADABLE{offset}; the reason of `signal`.
+   * @throws CodedError OFFSET_TRUNCATED{firstOffset}; UNAVAILABLE (retryable); EVENT_UNREADABLE{offset}; the reason of `signal`.
    */
   read(address: ContextAddress, after: number, types: readonly string[], bounds: PageBounds, signal?: AbortSignal): Promise<Page>;
 }
@@ -78,14 +82,16 @@ export class LogReader implements Reads {
     bounds: PageBounds,
     signal?: AbortSignal,
   ): Promise<Page> {
-    if (types.length === 0) {
-      const contextId = await this.#parts.heads.idOf(address);
-      return contextId === undefined ? emptyAtHead(after) : this.pageOfAll(contextId, after, bounds);
-    }
-    const head = await this.#parts.heads.confirm(address);
-    return head === undefined || head.lastOffset <= after
-      ? emptyAtHead(after)
-      : this.#pageOfTypes(head.contextId, after, head.lastOffset, types, bounds, signal);
+    const { heads } = this.#parts;
+    const head = types.length === 0 ? await heads.known(address) : await heads.confirm(address);
+    if (head === undefined) return emptyAtHead(after);
+    const page = (after: number): Page | Promise<Page> => {
+      if (types.length === 0) return this.pageOfAll(head.contextId, after, bounds);
+      return head.lastOffset <= after
+        ? emptyAtHead(after)
+        : this.#pageOfTypes(head.contextId, after, head.lastOffset, types, bounds, signal);
+    };
+    return after === 0 ? fromStart(firstOffsetOf(head.core), page) : page(after);
   }
 
   /** The page after `after` of a context by its id, in one statement. */
@@ -94,7 +100,7 @@ export class LogReader implements Reads {
     this.#statements += 1;
     const rows = await this.#parts.store.eventsAfter(contextId, after, bounds.limit + 1);
     const { events, bytes, isCut } = await this.#decode(contextId, rows, bounds);
-    return { events, bytes, isAtHead: !isCut, scannedThrough: Number(events.at(-1)?.offset ?? after) };
+    return { events, bytes, isAtHead: !isCut, scannedAfter: after, scannedThrough: Number(events.at(-1)?.offset ?? after) };
   }
 
   async #pageOfTypes(
@@ -106,7 +112,7 @@ export class LogReader implements Reads {
     signal: AbortSignal | undefined,
   ): Promise<Page> {
     const types = await this.#parts.types.numbersOf(names);
-    if (types.length === 0) return { events: [], bytes: 0, scannedThrough: through, isAtHead: true };
+    if (types.length === 0) return { events: [], bytes: 0, scannedAfter: after, scannedThrough: through, isAtHead: true };
     const events: Event[] = [];
     let bytes = 0;
     let position = after;
@@ -118,11 +124,12 @@ export class LogReader implements Reads {
       const found = await this.#decode(contextId, rows, left, events.length > 0);
       events.push(...found.events);
       bytes += found.bytes;
-      if (found.isCut) return { events, bytes, scannedThrough: Number(events.at(-1)!.offset), isAtHead: false };
+      if (found.isCut)
+        return { events, bytes, scannedAfter: after, scannedThrough: Number(events.at(-1)!.offset), isAtHead: false };
       position = segment.through;
       if (position - after >= (bounds.maxScan ?? Infinity)) break;
     }
-    return { events, bytes, scannedThrough: position, isAtHead: position === through };
+    return { events, bytes, scannedAfter: after, scannedThrough: position, isAtHead: position === through };
   }
 
   /** What to look through next: what the blocks answer for, then the rest of the log event by event. */
@@ -166,4 +173,23 @@ export class LogReader implements Reads {
   }
 }
 
-const emptyAtHead = (after: number): Page => ({ events: [], bytes: 0, scannedThrough: after, isAtHead: true });
+const emptyAtHead = (after: number): Page => ({
+  events: [],
+  bytes: 0,
+  scannedAfter: after,
+  scannedThrough: after,
+  isAtHead: true,
+});
+
+/** Looks from the first event that is kept, which is `known` or, where the log was truncated since, what the look itself says. */
+async function fromStart(known: number, page: (after: number) => Page | Promise<Page>): Promise<Page> {
+  for (let first = known; ;) {
+    try {
+      return await page(first - 1);
+    } catch (error) {
+      const moved = isCodedError(error) && error.code === "OFFSET_TRUNCATED" ? Number(error.data["firstOffset"]) : 0;
+      if (moved <= first) throw error;
+      first = moved;
+    }
+  }
+}

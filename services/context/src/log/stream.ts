@@ -63,7 +63,8 @@ export class Streams {
 
 /**
  * Steps without gap or reorder, for ever: the first one at once, even if it is empty. Ends by throwing: the reason of `signal`;
- * UNAVAILABLE when the database is away (resume after the last `scannedThrough`); EVENT_UNREADABLE.
+ * UNAVAILABLE when the database is away (resume after the last `scannedThrough`); OFFSET_TRUNCATED when events it had not read are gone;
+ * EVENT_UNREADABLE.
  */
 export async function* streamEvents(
   parts: StreamParts,
@@ -88,6 +89,7 @@ export async function* streamEvents(
         page = {
           events: matching(live, wanted),
           bytes: 0,
+          scannedAfter: position,
           scannedThrough: live.through,
           isAtHead: live.through >= (listening.head?.lastOffset ?? 0),
         };

@@ -266,16 +266,25 @@ class Line {
     this.position = through;
   }
 
-  /** A passing failure is tried again for as long as someone waits; an event that cannot be read ends those who wait for it. */
+  /**
+   * A passing failure is tried again for as long as someone waits; an event that cannot be read, or is gone before it was, ends those who
+   * wait for it.
+   */
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
-    const unreadable = isCodedError(error) && error.code === "EVENT_UNREADABLE" ? Number(error.data["offset"]) : undefined;
-    if (unreadable !== undefined) {
+    const passed = isCodedError(error) ? positionBehind(error) : undefined;
+    if (passed !== undefined) {
       for (const waiter of this.#waiters) waiter.fail(error as Error);
-      this.position = unreadable;
+      this.position = passed;
       return;
     }
     await pause(this.#parts.timers ?? realTimers, retryMs, signal);
   }
+}
+
+/** Where the log can be read on after `error`; `undefined` when it is not about a place. */
+function positionBehind({ code, data }: CodedError): number | undefined {
+  if (code === "EVENT_UNREADABLE") return Number(data["offset"]);
+  return code === "OFFSET_TRUNCATED" ? Number(data["firstOffset"]) - 1 : undefined;
 }
 
 const closed = new Error("nobody waits any more");

@@ -103,7 +103,10 @@ cross join lateral (
 ) e`,
 };
 
-/** `[ordinal, offset, append_id, type, payload, metadata, idempotency_key]`: of each context $1 at most $3 events from offset $2 on. */
+/**
+ * `[ordinal, offset, append_id, type, payload, metadata, idempotency_key, is_bare]`: of each context $1 at most $3 events from offset
+ * $2 on; one without its bodies is bare.
+ */
 export type StoredBodyRow = readonly [
   ordinal: string,
   offset: string,
@@ -112,14 +115,15 @@ export type StoredBodyRow = readonly [
   payload: string | null,
   metadata: string | null,
   idempotencyKey: string | null,
+  isBare: boolean,
 ];
 
 export const storedBodies: Statement = {
   name: "stored_bodies",
-  text: `select a.ordinal, e."offset", e.append_id, t.name, e.payload, e.metadata, e.idempotency_key
+  text: `select a.ordinal, e."offset", e.append_id, t.name, e.payload, e.metadata, e.idempotency_key, e.format_version = 0
 from unnest($1::bigint[], $2::bigint[], $3::bigint[]) with ordinality a(context_id, first, most, ordinal)
 cross join lateral (
-  select "offset", append_id, type, payload, metadata, idempotency_key from event
+  select "offset", append_id, type, format_version, payload, metadata, idempotency_key from event
   where context_id = a.context_id and "offset" >= a.first order by "offset" limit a.most
 ) e
 join event_type t on t.type = e.type

@@ -1,5 +1,6 @@
 /** The log in Postgres. */
 import type { Pool } from "@iterate-platform/service/postgres";
+import { truncatedError } from "../../core/retention.js";
 import type { EventBodies, FeedCommit, FeedPosition, LogLane, LogStore, OffsetRange, StoredEvent } from "../log-store.js";
 import { commitsAfter, hasCommitsAfter, type FeedRow } from "./feed.sql.js";
 import { PostgresLane } from "./lane.js";
@@ -10,6 +11,7 @@ import {
   eventsAfter,
   eventsOfTypesInBlocks,
   eventsOfTypesInRange,
+  firstOffset,
   typeBlockMark,
   typesByNumber,
   type BodyRow,
@@ -31,7 +33,7 @@ export class PostgresLogStore extends PostgresQueries<PooledSession> implements 
   }
 
   async eventsAfter(contextId: number, after: number, limit: number): Promise<StoredEvent[]> {
-    return (await this.session.query<EventRow>(eventsAfter, [contextId, after, limit])).map(storedEvent);
+    return storedEvents(after, await this.session.query<EventRow>(eventsAfter, [contextId, after, limit]));
   }
 
   async eventsOfTypesInRange(
@@ -39,7 +41,7 @@ export class PostgresLogStore extends PostgresQueries<PooledSession> implements 
     types: readonly number[],
     limit: number,
   ): Promise<StoredEvent[]> {
-    return (await this.session.query<EventRow>(eventsOfTypesInRange, [contextId, after, limit, types, through])).map(storedEvent);
+    return storedEvents(after, await this.session.query<EventRow>(eventsOfTypesInRange, [contextId, after, limit, types, through]));
   }
 
   async eventsOfTypesInBlocks(
@@ -47,11 +49,19 @@ export class PostgresLogStore extends PostgresQueries<PooledSession> implements 
     types: readonly number[],
     limit: number,
   ): Promise<StoredEvent[]> {
-    return (await this.session.query<EventRow>(eventsOfTypesInBlocks, [contextId, after, limit, types, through])).map(storedEvent);
+    return storedEvents(
+      after,
+      await this.session.query<EventRow>(eventsOfTypesInBlocks, [contextId, after, limit, types, through]),
+    );
   }
 
   async bodiesOf(contextId: number, offsets: readonly number[]): Promise<EventBodies[]> {
     const rows = await this.session.query<BodyRow>(bodiesOf, [contextId, offsets]);
+    if (rows.length < offsets.length) {
+      const [row] = await this.session.query<readonly [string]>(firstOffset, [contextId]);
+      if (row !== undefined && Number(row[0]) > Math.min(...offsets))
+        throw truncatedError(Math.min(...offsets) - 1, Number(row[0]));
+    }
     return rows.map(([offset, payload, metadata]) => ({ offset: Number(offset), payload, metadata }));
   }
 
@@ -81,6 +91,12 @@ export class PostgresLogStore extends PostgresQueries<PooledSession> implements 
   }
 }
 
+/** @throws CodedError OFFSET_TRUNCATED when the rows say so. */
+function storedEvents(after: number, rows: readonly EventRow[]): StoredEvent[] {
+  if (rows.length === 1 && rows[0]![1] === null) throw truncatedError(after, Number(rows[0]![0]));
+  return rows.map(storedEvent);
+}
+
 function storedEvent([
   offset,
   type,
@@ -95,7 +111,7 @@ function storedEvent([
 ]: EventRow): StoredEvent {
   return {
     offset: Number(offset),
-    type,
+    type: type!,
     formatVersion,
     createdAtUs: Number(createdAtUs),
     source,

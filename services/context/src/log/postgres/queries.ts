@@ -117,8 +117,16 @@ export class PostgresQueries<Session extends SqlSession> implements LogQueries {
       int8Array(ranges.map(({ count }) => count)),
     ]);
     const bodies = ranges.map((): StoredBody[] => []);
-    for (const [ordinal, offset, appendId, type, payload, metadata, idempotencyKey] of rows)
-      bodies[Number(ordinal) - 1]!.push({ offset: Number(offset), appendId, type, payload, metadata, idempotencyKey });
+    for (const [ordinal, offset, appendId, type, payload, metadata, idempotencyKey, isBare] of rows)
+      bodies[Number(ordinal) - 1]!.push({
+        offset: Number(offset),
+        appendId,
+        type,
+        payload,
+        metadata,
+        idempotencyKey,
+        ...(isBare ? { isBare } : {}),
+      });
     return bodies;
   }
 
