@@ -10,6 +10,8 @@ export interface CoreState {
   readonly config: ConfigState | null;
   readonly secret: SecretState | null;
   readonly retention: RetentionState | null;
+  /** Holds for the whole project; kept by its root alone. */
+  readonly appendPolicy: AppendPolicyState | null;
 }
 
 export type Concern = keyof CoreState;

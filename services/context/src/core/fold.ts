@@ -19,7 +19,7 @@ import { subscriptions } from "./subscriptions.js";
  */
 export const coreVersion = 2;
 
-const reducers = { identity, pause, subscriptions, config: configPointer, secret, retention } satisfies {
+const reducers = { identity, pause, subscriptions, config: configPointer, secret, retention, appendPolicy } satisfies {
   [Name in Concern]: Reducer<CoreState[Name]>;
 };
 

@@ -8,6 +8,7 @@ import type { JsonThread } from "../json/worker-thread.js";
 import type { Timers } from "../timers.js";
 import { Vocabulary } from "../core/vocabulary.js";
 import { checkedAppendId, madeAtMs } from "./append-id.js";
+import { AppendPolicies } from "./append-policies.js";
 import type { AppendCommand, Appender, AppendReceipt, ContextAddress, StorableEvent } from "./contract.js";
 import { EventAdmission } from "./event-admission.js";
 import { nameOf, type HeadCache } from "./head-cache.js";
@@ -50,9 +51,15 @@ export class LogAppender implements Appender {
   /** Where contexts are, which never changes while the process lives; spares a hash for each append. */
   readonly #shards = new Map<string, LogShard>();
   readonly #sentBefore = new Map<LogShard, SentBefore>();
+  readonly #policies: AppendPolicies;
 
   constructor(options: LogAppenderOptions) {
     this.#options = options;
+    const { shardOf, timers } = options;
+    this.#policies = new AppendPolicies({
+      cacheOf: (partition) => shardOf(partition).cache,
+      ...(timers === undefined ? {} : { timers }),
+    });
     this.#admission = new EventAdmission(options.vocabulary ?? new Vocabulary());
   }
 
@@ -72,7 +79,8 @@ export class LogAppender implements Appender {
   #start(command: AppendCommand, lookUp: "when-old" | "always"): Promise<readonly AppendReceipt[]> {
     const { appendId: given, address, writer, traceparent } = command;
     const name = nameOf(address);
-    const events = storableEvents(command, name, this.#admission, this.#options.json);
+    const storable = storableEvents(command, name, this.#admission, this.#options.json);
+    const events = this.#policies.governs(command) ? this.#admitted(command, storable) : storable;
     if (command.events.length === 0 && writer.lease === null) return Promise.resolve([]);
     const shard = this.#shardOf(address, name);
     if (given === null)
@@ -98,6 +106,15 @@ export class LogAppender implements Appender {
       traceparent,
       events: isFresh ? events : this.#unlessStored(shard, command, appendId, events),
     });
+  }
+
+  /** The events, once the project's policy admits them. */
+  async #admitted(
+    command: AppendCommand,
+    storable: readonly StorableEvent[] | Promise<readonly StorableEvent[]>,
+  ): Promise<readonly StorableEvent[]> {
+    const [events] = await Promise.all([storable, this.#policies.check(command)]);
+    return events;
   }
 
   /** The events, unless the append is in the log already: then its receipts. It keeps its place among the others meanwhile. */

@@ -1,8 +1,9 @@
 /** Who may append which type, in which format and under which keys: what is decided from the type and the writer alone. */
-import { isPlatformType, platformPrefix, testTypePrefix, type EventTypeDeclaration } from "iterate/events";
+import { isPlatformType, itx, platformPrefix, testTypePrefix, type EventTypeDeclaration } from "iterate/events";
 import { codedError } from "iterate/lib";
 import type { Writer } from "../caller/contract.js";
 import type { Vocabulary } from "../core/vocabulary.js";
+import type { ContextAddress } from "./contract.js";
 import { appendLimits } from "./limits.js";
 import { textProblem } from "./storable-text.js";
 
@@ -64,6 +65,26 @@ export class EventAdmission {
 export function checkWriter(type: string, rule: TypeRule, writer: Writer): void {
   if (rule.writer === "platform" && !writer.isPlatform)
     throw codedError("FORBIDDEN", `only the platform appends ${type}`, { type });
+}
+
+/**
+ * Throws INVALID_INPUT for a type that means something in one place alone, elsewhere, and for one that is sent to be stored and never
+ * is, or the other way.
+ */
+export function checkUse(
+  type: string,
+  { declaration }: TypeRule,
+  { address, isEphemeral }: { readonly address: ContextAddress; readonly isEphemeral: boolean },
+): void {
+  if (declaration === null) return;
+  if (type === itx.appendPolicyConfigured.type && (address.path !== "/" || address.owner === "global"))
+    throw codedError("INVALID_INPUT", `${type} is appended to the root of a project, and holds for all its contexts`, { type });
+  if (isEphemeral === (declaration.ephemeral !== null)) return;
+  throw codedError(
+    "INVALID_INPUT",
+    isEphemeral ? `${type} is a stored event; append it as one` : `${type} is never stored; append it as an ephemeral event`,
+    { type, field: "ephemeral" },
+  );
 }
 
 /**

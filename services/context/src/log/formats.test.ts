@@ -84,14 +84,15 @@ async function pauseSeenBy(catalog: ReadonlyMap<string, EventTypeDeclaration>, p
 
 test("the next release writes the new format once it is allowed, and the one before reads it and can come back", async () => {
   const path = "/upgrade";
+  const resumed = { type: itx.resumed.type, payload: {} };
   await past.append(path, [counted({ n: 1 }), paused({})]);
-  await present.append(path, [counted({ n: 2 }), paused({ reason: "tired" })]);
+  await present.append(path, [resumed, counted({ n: 2 }), paused({ reason: "tired" })]);
   expect((await present.cache.load([address(path)]))[0]!.core.pause).toMatchObject({ reason: "tired" });
 
-  await next.append(path, [counted({ count: 3, unit: "boxes" }), paused({ reason: "full", by: "usr_a" })]);
-  // The release before is back, and goes on with what the next one wrote.
-  await present.append(path, [counted({ n: 4 })]);
+  await next.append(path, [resumed, counted({ count: 3, unit: "boxes" }), paused({ reason: "full", by: "usr_a" })]);
   expect(await pauseSeenBy(both, path)).toBe("full");
+  // The release before is back, and goes on with what the next one wrote.
+  await present.append(path, [resumed, counted({ n: 4 })]);
 
   const rows = await stored(path);
   expect(rows).toEqual([

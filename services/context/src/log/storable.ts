@@ -9,7 +9,7 @@ import { checkedPayload } from "../core/control-event.js";
 import type { BodyVerdict } from "../json/body.js";
 import type { JsonThread } from "../json/worker-thread.js";
 import type { AppendCommand, AppendEvent, ContextAddress, ProcessorLabel, StorableEvent } from "./contract.js";
-import { checkedFormat, checkKey, checkWriter, type EventAdmission, type TypeRule } from "./event-admission.js";
+import { checkedFormat, checkKey, checkUse, checkWriter, type EventAdmission, type TypeRule } from "./event-admission.js";
 import { appendLimits } from "./limits.js";
 import { textProblem } from "./storable-text.js";
 
@@ -83,8 +83,9 @@ function completion(
   traceparent: string | null,
 ): (verdict: BodyVerdict) => StorableEvent {
   const { type, payload, metadata, idempotencyKey, expectedOffset, isEphemeral } = event;
-  if (isEphemeral) checkEphemeral(event, rule);
   checkWriter(type, rule, writer);
+  checkUse(type, rule, { address, isEphemeral });
+  if (isEphemeral) checkEphemeral(event);
   const formatVersion = checkedFormat(type, rule, event.formatVersion);
   if (idempotencyKey !== null) checkKey(idempotencyKey, writer, address.owner);
   if (event.processor !== null) checkLabel(event.processor);
@@ -123,12 +124,7 @@ function isOfSeveralFormats({ declaration }: TypeRule): boolean {
 }
 
 /** What only a stored event can have is refused, not ignored. */
-function checkEphemeral({ type, idempotencyKey }: AppendEvent, { isControl }: TypeRule): void {
-  if (isControl)
-    throw codedError("INVALID_INPUT", `${type} is folded by the platform; an ephemeral event is not, append it as a stored one`, {
-      type,
-      field: "ephemeral",
-    });
+function checkEphemeral({ idempotencyKey }: AppendEvent): void {
   if (idempotencyKey !== null)
     throw codedError("INVALID_INPUT", "an ephemeral event has an idempotency key; nothing is stored that could answer for it", {
       field: "idempotency_key",

@@ -1,5 +1,6 @@
 import { CommitBatch } from "@iterate-platform/proto/iterate/context/v1/feed";
 import { expect, test } from "vitest";
+import { initialCore } from "../core/fold.js";
 import type { CommittedContext, StorableEvent } from "../log/contract.js";
 import { plainSource } from "../log/sql-log.fixture.js";
 import { PendingBucket } from "./pending-bucket.js";
@@ -22,7 +23,7 @@ const storable = (bytes: number): StorableEvent => ({
 function committed(contextId: number, commitNo: number, events: readonly StorableEvent[] = [storable(100)]): CommittedContext {
   const firstOffset = commitNo * 10;
   const lastOffset = firstOffset + events.length - 1;
-  const core = { identity: null, pause: null, subscriptions: {}, config: null, secret: null, retention: null };
+  const core = initialCore;
   const head = {
     address: { owner: "prj_1", path: `/${contextId}` },
     contextId,

@@ -3,6 +3,7 @@ import { CommitBatch } from "@iterate-platform/proto/iterate/context/v1/feed";
 import { connectBroker, type Broker } from "@iterate-platform/service/nats";
 import { eventually, FaultProxy, useNats } from "@iterate-platform/testing";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { initialCore } from "../core/fold.js";
 import type { CommittedBatch, CommittedContext, StorableEvent } from "../log/contract.js";
 import { plainSource } from "../log/sql-log.fixture.js";
 import { CommitStream } from "./commit-stream.js";
@@ -32,7 +33,7 @@ function committed(
   path = `/${contextId}`,
   events = [event],
 ): CommittedContext {
-  const core = { identity: null, pause: null, subscriptions: {}, config: null, secret: null, retention: null };
+  const core = initialCore;
   const at = { commitNo, lastOffset: commitNo, reservedThrough: commitNo, lastControl: 1 };
   const head = {
     address: { owner: "prj_1", path },
