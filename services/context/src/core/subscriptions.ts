@@ -14,6 +14,9 @@ export type SubscriptionTable = Readonly<Record<string, SubscriptionRow>>;
 /** Rows of one context: each is read at every load and looked at for every commit. */
 export const maxSubscriptions = 1_000;
 
+/** Names that a refusal lists. */
+const maxNamed = 10;
+
 type Configured = z.infer<typeof itx.subscriptionConfigured.payload>;
 type Resumed = z.infer<typeof itx.subscriptionDeliveryResumed.payload>;
 type Truncated = z.infer<typeof itx.logTruncated.payload>;
@@ -45,11 +48,12 @@ export const subscriptions: Reducer<SubscriptionTable> = {
     }
   },
 
-  check(table, { type, payload }) {
+  check(table, { type, offset, payload }) {
     switch (type) {
       case itx.subscriptionConfigured.type:
         return checkRoom(table, payload as Configured);
       case itx.subscriptionDeliveryResumed.type:
+        checkPlace(table, payload as Resumed, offset - 1);
         return checkNothingMissed(table, payload as Resumed);
       case itx.logTruncated.type:
         return checkKnown(table, payload as Truncated);
@@ -64,6 +68,25 @@ function checkRoom(table: SubscriptionTable, { name, target }: Configured): void
     `the context has ${maxSubscriptions} subscriptions already; remove one before adding ${JSON.stringify(name)}`,
     { limit: maxSubscriptions },
   );
+}
+
+/** A resume that nobody would hear of, or that would wait for events to come, is a slip of who wrote it. */
+function checkPlace(table: SubscriptionTable, { name, afterOffset = 0 }: Resumed, headOffset: number): void {
+  if (!Object.hasOwn(table, name))
+    throw codedError("NOT_FOUND", `this context has no subscription ${JSON.stringify(name)}; it has ${namesOf(table)}`, { name });
+  if (afterOffset <= headOffset) return;
+  throw codedError(
+    "INVALID_INPUT",
+    `the head of this context is at offset ${headOffset}; ${JSON.stringify(name)} cannot go on after ${afterOffset}`,
+    { field: "afterOffset", headOffset },
+  );
+}
+
+function namesOf(table: SubscriptionTable): string {
+  const names = Object.keys(table).map((name) => JSON.stringify(name));
+  if (names.length === 0) return "none: is it another context?";
+  const more = names.length - maxNamed;
+  return names.slice(0, maxNamed).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
 /** What was missed is not stepped over silently. */
