@@ -42,6 +42,14 @@ export const runnerConfig = defineConfig({
     { min: 50, max: 60_000 },
     { description: "Between two readings of each partition's commit feed.", default: "5000" },
   ),
+  floorsMs: integer(
+    "REPORT_FLOORS_MS",
+    { min: 100, max: 600_000 },
+    {
+      description: "Between two reports of how far subscriptions have got in logs that give up their past.",
+      default: "30000",
+    },
+  ),
   leaseTtlMs: integer(
     "LEASE_TTL_MS",
     { min: 500, max: 60_000 },

@@ -28,7 +28,11 @@ await runService({
       max: leaseConnections,
     });
     const renewed = readiness.progress("leases", 3 * config.leaseTtlMs);
-    const loops = { watermark: readiness.progress("watermarks", 60_000), due: readiness.progress("due deliveries", 60_000) };
+    const loops = {
+      watermark: readiness.progress("watermarks", 60_000),
+      due: readiness.progress("due deliveries", 60_000),
+      floors: readiness.progress("floors", 60_000 + config.floorsMs),
+    };
     const attempts = metrics.histogram("iterate.delivery.attempt.duration", {
       description: "Duration of delivery attempts by outcome.",
       unit: "s",

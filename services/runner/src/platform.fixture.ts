@@ -99,6 +99,8 @@ export class TestPlatform {
       DATABASE_URL: contextDatabase.url,
       NATS_URL: nats.url,
       GRPC_LISTEN: "127.0.0.1:0",
+      RETENTION_ROUND_MS: "200",
+      RETENTION_SWEEP_MS: "200",
       ITERATE_SERVICE_KEY_FILE: keys.keyFile("context"),
       ITERATE_TRUSTED_KEYS_FILE: keys.trustedKeysFile,
       ITERATE_SECRET_KEYS: JSON.stringify({ primary: "k1", keys: { k1: randomBytes(32).toString("base64") } }),

@@ -23,7 +23,7 @@ export interface TestRunnerOptions {
 }
 
 /** Quick enough for a test, slow enough for a loaded machine. */
-const quick = { DELIVERY_RETRY_BASE_MS: "20", LEASE_TTL_MS: "2000", FEED_SWEEP_MS: "3000" };
+const quick = { DELIVERY_RETRY_BASE_MS: "20", LEASE_TTL_MS: "2000", FEED_SWEEP_MS: "3000", REPORT_FLOORS_MS: "300" };
 
 /** Composes and starts one; stop it before the platform. */
 export async function startRunner(platform: TestPlatform, options: TestRunnerOptions = {}): Promise<TestRunner> {

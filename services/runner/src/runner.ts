@@ -156,7 +156,7 @@ export function composeRunner(parts: RunnerParts): Runner {
     hints: new BrokerHints(parts.broker, report),
     bucketOf,
     rules: { ...partitionRules, sweepMs: config.sweepMs },
-    times: intakeTimes,
+    times: { ...intakeTimes, floorsMs: config.floorsMs },
     report,
     ...(parts.onTick === undefined ? {} : { onTick: parts.onTick }),
   });

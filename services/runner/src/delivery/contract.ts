@@ -44,6 +44,8 @@ export interface DeliveryRow extends ContextKey {
   readonly dueInMs: number | null;
   /** The watermark has passed undelivered commits up to here; null when it has not. */
   readonly behindThrough: number | null;
+  /** Its cursor is reported to the log, which waits for it before it gives events up. */
+  readonly reportsFloor: boolean;
   readonly epoch: bigint;
   readonly version: bigint;
 }

@@ -6,7 +6,7 @@ import type { Statement } from "@iterate-platform/service/postgres";
 import type { Charge, ContextKey, DeliveryRow, DeliveryStatus, OwedEvent, StoredCheckpoint } from "./contract.js";
 
 const columns = `id, owner, path, name, configured_at, host, cursor, caught_up, status, resumed_at, attempt, charged, width, narrow_through,
-  suspect, (extract(epoch from due_at - clock_timestamp()) * 1000)::float8 as due_in_ms, behind_through, epoch, version`;
+  suspect, (extract(epoch from due_at - clock_timestamp()) * 1000)::float8 as due_in_ms, behind_through, reports_floor, epoch, version`;
 
 export interface DeliveryColumns {
   readonly id: string;
@@ -26,6 +26,7 @@ export interface DeliveryColumns {
   readonly suspect: boolean;
   readonly due_in_ms: number | null;
   readonly behind_through: string | null;
+  readonly reports_floor: boolean;
   readonly epoch: string;
   readonly version: string;
 }
@@ -51,6 +52,7 @@ export function deliveryRow(row: DeliveryColumns): DeliveryRow {
     },
     dueInMs: row.due_in_ms,
     behindThrough: row.behind_through === null ? null : Number(row.behind_through),
+    reportsFloor: row.reports_floor,
     epoch: BigInt(row.epoch),
     version: BigInt(row.version),
   };

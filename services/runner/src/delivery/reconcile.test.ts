@@ -28,6 +28,7 @@ const row = (change: Partial<DeliveryRow> = {}): DeliveryRow => ({
   charge: clean,
   dueInMs: null,
   behindThrough: null,
+  reportsFloor: false,
   epoch: 1n,
   version: 4n,
   ...change,

@@ -17,6 +17,7 @@ import { reconcile, takenTypes, type RowChange, type Subscribed } from "../deliv
 import { parseTarget } from "../delivery/target.js";
 import type { Lease } from "../lease/lease.js";
 import type { ContextDescription, ContextLog } from "../log/contract.js";
+import { setReportsFloor } from "./floors.sql.js";
 
 export interface DeskParts {
   readonly db: Queryable;
@@ -148,6 +149,7 @@ export class ContextDesk {
     const description = await this.#parts.log.describe(this.key, { signal: this.#lease.signal });
     const subscribed = description.subscriptions.map(subscribedOf);
     const rows = await this.#rowsInStep(subscribed);
+    await this.#reportFloors(rows, description.wantsFloors);
     if (isFirst) await this.#raiseEpoch(rows, description);
     if (this.#isOver) return;
     this.#takeLines(rows, new Map(subscribed.map((subscription) => [subscription.name, subscription])));
@@ -167,6 +169,11 @@ export class ContextDesk {
       if (round === maxRounds) throw new Error(`rows of ${this.key.path} keep changing under this owner`);
       for (const change of changes) await this.#apply(change);
     }
+  }
+
+  async #reportFloors(rows: readonly DeliveryRow[], wantsFloors: boolean): Promise<void> {
+    if (rows.some(({ reportsFloor }) => reportsFloor !== wantsFloors))
+      await this.#parts.db.query(setReportsFloor(this.key, wantsFloors, this.#lease.epoch));
   }
 
   async #apply(change: RowChange): Promise<void> {

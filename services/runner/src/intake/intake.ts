@@ -9,6 +9,7 @@ import type { Queryable } from "@iterate-platform/service/postgres";
 import { contextsDue, markBehind } from "../delivery/delivery.sql.js";
 import type { Lease, PartitionWorker } from "../lease/lease.js";
 import type { DeskParts } from "./context-desk.js";
+import { FloorReporter } from "./floors.js";
 import { PartitionDesk, type PartitionRules } from "./partition-desk.js";
 import { storeWatermarks } from "./watermark.sql.js";
 
@@ -23,9 +24,13 @@ export interface Hints {
 export interface IntakeTimes {
   readonly watermarkMs: number;
   readonly dueMs: number;
+  readonly floorsMs: number;
 }
 
-export const intakeTimes: IntakeTimes = { watermarkMs: 2_000, dueMs: 1_000 };
+export const intakeTimes = { watermarkMs: 2_000, dueMs: 1_000 } as const;
+
+/** What is done again and again. */
+export type IntakeLoop = "watermark" | "due" | "floors";
 
 export interface IntakeParts {
   readonly db: Queryable;
@@ -36,7 +41,7 @@ export interface IntakeParts {
   readonly times: IntakeTimes;
   readonly report: Log;
   /** Called after every round of each loop that succeeded. */
-  readonly onTick?: (loop: "watermark" | "due") => void;
+  readonly onTick?: (loop: IntakeLoop) => void;
 }
 
 /** Rows looked at in one round; more come due only while these wait for their turn. */
@@ -44,6 +49,7 @@ const maxDue = 1_000;
 
 export class Intake implements PartitionWorker {
   readonly #parts: IntakeParts;
+  readonly #floors: FloorReporter;
   readonly #desks = new Map<number, PartitionDesk>();
   readonly #heard = new Map<number, () => void>();
   #timers: NodeJS.Timeout[] = [];
@@ -52,6 +58,7 @@ export class Intake implements PartitionWorker {
 
   constructor(parts: IntakeParts) {
     this.#parts = parts;
+    this.#floors = new FloorReporter(parts.db, parts.desk.log);
   }
 
   /** Partitions worked on now. */
@@ -61,11 +68,12 @@ export class Intake implements PartitionWorker {
 
   /** Begins the loops. */
   open(): void {
-    const { watermarkMs, dueMs } = this.#parts.times;
+    const { watermarkMs, dueMs, floorsMs } = this.#parts.times;
     this.#stopGap = this.#parts.hints.onGap(() => this.#desks.forEach((desk) => desk.sweep()));
     this.#timers = [
       setInterval(() => this.#round("watermark", () => this.#moveWatermarks()), watermarkMs),
       setInterval(() => this.#round("due", () => this.#visitDue()), dueMs),
+      setInterval(() => this.#round("floors", () => this.#floors.report([...this.#desks.keys()])), floorsMs),
     ];
   }
 
@@ -117,7 +125,7 @@ export class Intake implements PartitionWorker {
   }
 
   /** One round at a time of each loop; a slow one is not joined by the next. */
-  #round(loop: "watermark" | "due", work: () => Promise<void>): void {
+  #round(loop: IntakeLoop, work: () => Promise<void>): void {
     if (this.#rounds.has(loop)) return;
     const round = work()
       .then(() => this.#parts.onTick?.(loop))

@@ -15,6 +15,8 @@ export interface ContextDescription {
   readonly lastControl: number;
   readonly subscriptions: readonly Subscription[];
   readonly config: ConfigPointer | null;
+  /** True when the context may give up its past: it wants to know how far its subscriptions have got. */
+  readonly wantsFloors: boolean;
 }
 
 export interface LogPage {
@@ -43,6 +45,14 @@ export interface FeedPage {
   readonly atHead: boolean;
 }
 
+/** A place that one subscription has passed for good: what it needs is above. */
+export interface SubscriptionFloor extends ContextKey {
+  readonly name: string;
+  readonly configuredAt: number;
+  readonly resumedAt: number;
+  readonly floor: number;
+}
+
 /** The log of every context, and its change feed. All failures are CodedErrors. */
 export interface ContextLog {
   describe(context: ContextKey, scope?: CallScope): Promise<ContextDescription>;
@@ -65,4 +75,6 @@ export interface ContextLog {
     scope?: CallScope,
   ): Promise<Event>;
   feed(partition: number, after: string, scope?: CallScope): Promise<FeedPage>;
+  /** Tells the log, at most 1,000 at a time, what of a partition need not be kept. May be repeated. */
+  reportFloors(partition: number, floors: readonly SubscriptionFloor[], scope?: CallScope): Promise<void>;
 }

@@ -9,7 +9,7 @@ import type { Trust } from "@iterate-platform/service/trust";
 import { codedError, isCodedError } from "iterate/lib";
 import type { ContextKey } from "../delivery/contract.js";
 import { AppendLane } from "./append-lane.js";
-import type { AppendReceipt, CallScope, ContextDescription, ContextLog, FeedPage, LogPage } from "./contract.js";
+import type { AppendReceipt, CallScope, ContextDescription, ContextLog, FeedPage, LogPage, SubscriptionFloor } from "./contract.js";
 
 /** An append is sent again after these waits when the service is away for a moment; the append id makes that safe. */
 const appendRetriesMs = [50, 200, 800];
@@ -37,11 +37,17 @@ export class GrpcContextLog implements ContextLog {
   }
 
   async describe(context: ContextKey, scope: CallScope = {}): Promise<ContextDescription> {
-    const { headOffset, lastControl, subscriptions, config } = await this.#context.describeContext(
+    const { headOffset, lastControl, subscriptions, config, retention } = await this.#context.describeContext(
       { context: { ...context } },
       options(scope),
     );
-    return { headOffset: Number(headOffset), lastControl: Number(lastControl), subscriptions, config: config ?? null };
+    return {
+      headOffset: Number(headOffset),
+      lastControl: Number(lastControl),
+      subscriptions,
+      config: config ?? null,
+      wantsFloors: retention !== undefined,
+    };
   }
 
   async read(
@@ -114,6 +120,17 @@ export class GrpcContextLog implements ContextLog {
         lastControl: Number(commit.lastControl),
       })),
     };
+  }
+
+  async reportFloors(partition: number, floors: readonly SubscriptionFloor[], scope: CallScope = {}): Promise<void> {
+    const messages = floors.map(({ owner, path, name, configuredAt, resumedAt, floor }) => ({
+      context: { owner, path },
+      name,
+      configuredAtOffset: BigInt(configuredAt),
+      resumedAtOffset: BigInt(resumedAt),
+      floorOffset: BigInt(floor),
+    }));
+    await this.#feed.reportFloors({ partition, floors: messages }, options(scope));
   }
 }
 
