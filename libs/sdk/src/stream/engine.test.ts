@@ -262,6 +262,17 @@ describe("failures", () => {
     expect(problems).toMatchObject([{ kind: "reduce-failed", offset: 3, type: "count" }]);
   });
 
+  it("tells of what another version leaves out of the state, too, when it folds the log again", async () => {
+    const processor = new Recorder(undefined, ({ event }) => {
+      if (event.offset === 2) throw new Error("cannot count to two");
+    });
+    const stream = memoryStream(Array.from({ length: 3 }, () => ({ type: "count", payload: {} })));
+    const { engine, storage, problems } = host(processor, { stream });
+    await storage.write({ version: "0", offset: 3, state: { seen: [] } }, []);
+    expect(await engine.snapshot()).toEqual({ offset: 3, state: { seen: [1, 3] } });
+    expect(problems).toMatchObject([{ kind: "reduce-failed", offset: 2, type: "count" }]);
+  });
+
   it("takes a promise from reduce for a failure of reduce", async () => {
     class Late extends Recorder {
       override reduce(): never {

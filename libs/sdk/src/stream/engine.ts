@@ -36,6 +36,7 @@ import type { EventInput, StreamEvent } from "./event.js";
 import { EventTurn, type TurnHost } from "./event-turn.js";
 import { maxStateBytes } from "./limits.js";
 import { OffsetWaiters } from "./offset-waiters.js";
+import { problemSentence } from "./problem.js";
 import { StreamProcessor, type ProcessEventArgs } from "./stream-processor.js";
 
 /** Events asked for at once when the engine reads the log itself. */
@@ -159,7 +160,11 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
     for await (const event of this.#log(0, through)) {
       if (!consumesEvent(contract, event)) continue;
       const checked = checkPayload(contract, event);
-      if (checked.kind === "valid") state = this.#reduce({ ...event, payload: checked.payload }, state);
+      if (checked.kind === "malformed") this.#problem("malformed-payload", event, checked.error);
+      else
+        state = this.#reduce({ ...event, payload: checked.payload }, state, (error) =>
+          this.#problem("reduce-failed", event, error),
+        );
     }
     return state;
   }
@@ -248,7 +253,7 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
     );
   }
 
-  #reduce(event: ConsumedEvent<C>, state: ProcessorState<C>, onFailure?: (error: unknown) => void): ProcessorState<C> {
+  #reduce(event: ConsumedEvent<C>, state: ProcessorState<C>, onFailure: (error: unknown) => void): ProcessorState<C> {
     try {
       const next: unknown = this.#processor.reduce({ event, state });
       if (next instanceof Promise) {
@@ -260,7 +265,7 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
       }
       return next === undefined ? state : next;
     } catch (thrown) {
-      onFailure?.(thrown);
+      onFailure(thrown);
       return state;
     }
   }
@@ -332,12 +337,9 @@ export class ProcessorEngine<C extends AnyProcessorContract> {
   }
 }
 
-const reportToConsole: ReportProblem = ({ kind, slug, offset, type, error }) => {
+const reportToConsole: ReportProblem = (problem) => {
   // eslint-disable-next-line no-console -- in an isolate the console is the log
-  console.error(
-    `processor ${slug}: ${kind}${offset === null ? "" : ` at offset ${offset}`}${type === null ? "" : ` (${type})`}`,
-    error,
-  );
+  console.error(problemSentence(problem), problem.error);
 };
 
 /** Throws INVALID_INPUT when a host sends events out of order or outside the range they are said to fill. */
