@@ -102,7 +102,7 @@ export class Scene {
     const { commitNo, firstOffset = commitNo, events = [{}], traceparent = null } = fields;
     const lastOffset = firstOffset + events.length - 1;
     const rows = events.map(
-      ({ type = "test/a", payload = "{}", metadata = null, key = null, appendId = null, isControl = false }) => ({
+      ({ type = "test/a", payload = "{}", metadata = null, key = null, appendId = null, isControl = false }, at) => ({
         event: {
           type,
           payload: payload === null ? null : Buffer.from(payload),
@@ -110,6 +110,8 @@ export class Scene {
           idempotencyKey: key,
           bodyDigest: key === null ? null : digestOf(payload ?? ""),
           expectedOffset: null,
+          isEphemeral: false,
+          isEphemeral: false,
           source: plainSource,
           traceparent,
           formatVersion: 1,
@@ -117,6 +119,7 @@ export class Scene {
           bytes: payload?.length ?? 0,
         },
         appendId,
+        offset: firstOffset + at,
       }),
     );
     return {

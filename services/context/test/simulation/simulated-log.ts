@@ -263,19 +263,13 @@ export class SimulatedLog {
     for (const one of commits) {
       const context = this.byId(one.contextId);
       if (context === undefined || context.commits.has(one.commit.commitNo)) continue;
-      for (const { event, appendId } of one.commit.rows) {
-        if (
+      const isThere = one.commit.rows.some(
+        ({ event, appendId, offset }) =>
           (appendId !== null && context.appends.has(appendId)) ||
-          (event.idempotencyKey !== null && context.keys.has(event.idempotencyKey))
-        )
-          throw new AlreadyStored();
-      }
-      if (
-        one.commit.rows.some(
-          (_, at) => context.events[context.indexAfter(one.commit.firstOffset + at - 1)]?.offset === one.commit.firstOffset + at,
-        )
-      )
-        throw new AlreadyStored();
+          (event.idempotencyKey !== null && context.keys.has(event.idempotencyKey)) ||
+          context.events[context.indexAfter(offset - 1)]?.offset === offset,
+      );
+      if (isThere) throw new AlreadyStored();
       transaction.entries.push({ kind: "commit", commit: recordOf(one, group, this.identify(transaction), transaction.atUs) });
       landed.add(one.contextId);
     }
@@ -359,11 +353,11 @@ export function partitionIn(contextId: number): number {
 
 function recordOf({ contextId, commit, core }: CommitToWrite, group: CommitGroup, xid: bigint, atUs: number): CommitRecord {
   const { commitNo, firstOffset, lastOffset, reservedThrough, lastControl, runnerEpoch, rows } = commit;
-  const events = rows.map(({ event, appendId }, at): EventRecord => {
+  const events = rows.map(({ event, appendId, offset }): EventRecord => {
     const payload = event.payload?.toString() ?? null;
     const metadata = event.metadata?.toString() ?? null;
     return {
-      offset: firstOffset + at,
+      offset,
       type: group.typeNumber(event.type),
       formatVersion: event.formatVersion,
       isControl: event.control !== undefined,
