@@ -12,21 +12,30 @@ export function printable(text: string): string {
   return text.replace(unprintable, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
+/** An event on a line. What it says failed comes first and whole, in lines of its own where it has several. */
 export function eventLine({ offset, createdAt, type, payload }: StreamEvent): string {
-  const body = payload === undefined ? "" : printable(JSON.stringify(payload));
+  const { failure, rest } = failureIn(payload);
+  const [first, ...more] = failure === null ? [] : linesOf(failure);
+  const body = rest === undefined ? "" : printable(JSON.stringify(rest));
   const shown = body.length > maxShownChars ? `${body.slice(0, maxShownChars)}…` : body;
-  return `${String(offset).padStart(6)}  ${createdAt}  ${printable(type)}${shown === "" ? "" : `  ${shown}`}\n`;
+  const words = [String(offset).padStart(6), createdAt, printable(type), first ?? "", shown].filter((word) => word !== "");
+  return `${words.join("  ")}\n${below(more)}`;
 }
 
 export function jsonLine(value: unknown): string {
   return `${JSON.stringify(value)}\n`;
 }
 
-/** One log record on a line. What says where it belongs is left out: the reader asked for it. */
+/** One log record, its stack and other text of several lines below it. What says where it belongs is left out: the reader asked for it. */
 export function logLine({ at, severity, service, body, attributes }: LogRecord): string {
-  const rest = Object.entries(attributes).filter(([name]) => name !== "owner");
-  const fields = rest.map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join(" ");
-  return `${at}  ${severity.padEnd(5)}  ${printable(`${service}  ${body}${fields === "" ? "" : `  ${fields}`}`)}\n`;
+  const [first = "", ...more] = linesOf(body);
+  const fields = Object.entries(attributes)
+    .filter(([name]) => name !== "owner")
+    .map(([name, value]) => linesOf(`${name}=${typeof value === "string" ? value : JSON.stringify(value)}`));
+  const short = fields.filter((lines) => lines.length === 1).flat();
+  const long = fields.filter((lines) => lines.length > 1).flat();
+  const shown = short.length === 0 ? "" : `  ${short.join(" ")}`;
+  return `${at}  ${severity.padEnd(5)}  ${printable(service)}  ${first}${shown}\n${below([...more, ...long])}`;
 }
 
 /** Rows in columns under a heading. */
@@ -38,4 +47,27 @@ export function table(heading: readonly string[], rows: readonly (readonly strin
       (row) => `${row.map((cell, column) => (column === row.length - 1 ? cell : cell.padEnd(widths[column] ?? 0))).join("  ")}\n`,
     )
     .join("");
+}
+
+/** Printable lines; a line break at the end begins none. */
+function linesOf(text: string): string[] {
+  return text
+    .replace(/(?:\r?\n)+$/, "")
+    .split(/\r?\n/)
+    .map(printable);
+}
+
+/** Lines that belong to the one above, marked so that none can pass for one of its kind. */
+function below(lines: readonly string[]): string {
+  return lines.map((line) => `        | ${line}\n`).join("");
+}
+
+/** The failure that a payload tells of, and the rest of it. */
+function failureIn(payload: unknown): { readonly failure: string | null; readonly rest: unknown } {
+  const none = { failure: null, rest: payload };
+  if (typeof payload !== "object" || payload === null || !("error" in payload)) return none;
+  const { error, ...rest } = payload;
+  if (typeof error !== "object" || error === null) return none;
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  return typeof code === "string" && typeof message === "string" ? { failure: `${code}: ${message}`, rest } : none;
 }
