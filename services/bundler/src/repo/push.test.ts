@@ -95,6 +95,15 @@ describe("a push", () => {
     expect(JSON.parse(rows[1]!.fact!)).toMatchObject({ parentOid: first, changedPaths: ["worker.ts"] });
   });
 
+  it("is told where each branch is now and what is built", async () => {
+    const a = await clone("a");
+    const oid = (await commit(a, "iterate.toml", "")).slice(0, 12);
+    const { stderr } = await push(a, "main", "main:topic");
+    expect(stderr).toContain(`remote: main is now ${oid}; it is built now`);
+    expect(stderr).toContain(`remote:   iterate events tail --project ${owner} --after 0`);
+    expect(stderr).toContain(`remote: topic is now ${oid}; it is stored and not built: only main is.`);
+  });
+
   it("survives the loss of the volume: a clone from an empty folder is equal", async () => {
     const a = await clone("a");
     await commit(a, "one.ts", "1");

@@ -12,9 +12,8 @@ const script = `#!/bin/sh
 # Hands the proposed ref updates to the service that started git and waits for its verdict.
 { printf '%s\\n' "$GIT_QUARANTINE_PATH"; cat; printf 'end\\n'; } >&3 || exit 1
 IFS= read -r verdict <&4 || { echo 'the service went away; try again' >&2; exit 1; }
-[ "$verdict" = ok ] && exit 0
 while IFS= read -r line <&4 && [ "$line" != . ]; do printf '%s\\n' "$line" >&2; done
-exit 1
+[ "$verdict" = ok ]
 `;
 
 /** Writes the hook below `root` and answers the folder to give git as \`core.hooksPath\`. */
@@ -49,12 +48,17 @@ export async function readReceiveRequest(stream: Readable): Promise<ReceiveReque
   return undefined;
 }
 
-export function answerReceive(stream: Writable, refusal: string | undefined): void {
+export interface Verdict {
+  readonly isAccepted: boolean;
+  /** For the pusher to read; git shows each line as `remote: …`. */
+  readonly text: string;
+}
+
+export function answerReceive(stream: Writable, { isAccepted, text }: Verdict): void {
   // A push that was ended meanwhile reads no verdict.
   stream.on("error", () => undefined);
-  if (refusal === undefined) return void stream.end("ok\n");
-  const lines = refusal.split("\n").map((line) => (line === "." ? ". " : line));
-  stream.end(`no\n${lines.join("\n")}\n.\n`);
+  const lines = text.split("\n").map((line) => (line === "." ? ". " : line));
+  stream.end(`${isAccepted ? "ok" : "no"}\n${lines.join("\n")}\n.\n`);
 }
 
 function parse(text: string): ReceiveRequest {

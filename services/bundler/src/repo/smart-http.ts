@@ -11,6 +11,7 @@ import { codedError, isCodedError } from "iterate/lib";
 import type { Acceptance } from "./acceptance.js";
 import type { BareRepo } from "./bare-repo.js";
 import { collectText, endGroup, exitOf, type Git } from "./git.js";
+import { receiptOf } from "./receipt.js";
 import { answerReceive, readReceiveRequest } from "./receive-hook.js";
 
 export type GitService = "git-upload-pack" | "git-receive-pack";
@@ -101,12 +102,13 @@ export class SmartHttp {
       const request = await readReceiveRequest(asks);
       if (request === undefined) return undefined;
       const moved = await acceptance.accept({ bare, ...request, pushId: uuidv7(), pusher, traceparent });
-      answerReceive(verdict, undefined);
+      answerReceive(verdict, { isAccepted: true, text: receiptOf(bare.repo, request.updates).join("\n") });
       return moved;
     } catch (error) {
       const isRefusal = isCodedError(error) && error.kind !== "failed";
       if (!isRefusal) log.error("a push could not be decided", { error, owner: bare.repo.owner, path: bare.repo.path });
-      answerReceive(verdict, isRefusal ? `${error.code}: ${error.message}` : "INTERNAL: the push could not be decided; try again");
+      const text = isRefusal ? `${error.code}: ${error.message}` : "INTERNAL: the push could not be decided; try again";
+      answerReceive(verdict, { isAccepted: false, text });
       return undefined;
     }
   }
