@@ -90,10 +90,9 @@ await runService({
     const streams = new Streams({ reader: reads, heads: reads, live: news.hub, nowMs }, config.maxStreams);
     const waits = new Waits({ reader: reads, heads: reads, live: news.hub, maxWaiters: config.maxWaiters });
     const secrets = new Secrets({ keyring, appender, heads: reads, nowMs });
-    const databases = shards.all.map(
-      (shard, at) =>
-        new DatabaseWatch({ ping: () => shard.ping(), progress: readiness.progress(`database ${at}`, loopBoundMs), log }),
-    );
+    // With one of several databases away a process is still of use to the contexts of the others.
+    const answering = readiness.progress("databases", loopBoundMs);
+    const databases = shards.all.map((shard) => new DatabaseWatch({ ping: () => shard.ping(), progress: answering, log }));
 
     grpc.add(
       ContextServiceService,

@@ -52,14 +52,14 @@ export class LiveHub implements LiveCommits {
     return { contexts: this.#listened.size, listeners, heldBytes: this.#heldBytes };
   }
 
-  /** Begins the confirmations of every 500 ms. */
+  /** Begins the confirmations of every 500 ms. A database that is silent holds up those of its own contexts alone. */
   start(): void {
     const { timers = realTimers } = this.#parts;
-    const tick = async (): Promise<void> => {
-      await this.confirmAll();
-      if (this.#cancelTick !== undefined) this.#cancelTick = timers.after(confirmEveryMs, () => void tick());
+    const tick = (): void => {
+      this.#cancelTick = timers.after(confirmEveryMs, tick);
+      void this.#confirmResting();
     };
-    this.#cancelTick ??= timers.after(confirmEveryMs, () => void tick());
+    this.#cancelTick ??= timers.after(confirmEveryMs, tick);
   }
 
   stop(): void {
@@ -98,6 +98,12 @@ export class LiveHub implements LiveCommits {
   /** Asks for the truth of every listened-to context, in one query as far as they were not being asked for already. */
   async confirmAll(): Promise<void> {
     await Promise.all([...this.#listened.values()].map((listened) => this.#confirm(listened)));
+    this.#parts.onConfirmed?.();
+  }
+
+  async #confirmResting(): Promise<void> {
+    const resting = [...this.#listened.values()].filter(({ confirming }) => confirming === undefined);
+    await Promise.all(resting.map((listened) => this.#confirm(listened)));
     this.#parts.onConfirmed?.();
   }
 
