@@ -17,6 +17,7 @@ import { config } from "./config.js";
 import { Vocabulary } from "./core/vocabulary.js";
 import { JsonThread } from "./json/worker-thread.js";
 import { LogAppender } from "./log/appender.js";
+import { MixedReads } from "./log/mixed-read.js";
 import { DatabaseWatch } from "./log/database-watch.js";
 import { Shard, ShardedReads } from "./log/shard.js";
 import { ShardMap } from "./log/shard-map.js";
@@ -61,7 +62,7 @@ await runService({
         pooler: config.databasePooler,
         maxContexts: config.cachedContexts,
         onCommit: (batch) => news.observe(batch),
-        onEphemeral: () => undefined,
+        onEphemeral: (batch) => news.observeEphemerals(batch),
         onFault,
         failpoint,
         writer,
@@ -87,6 +88,12 @@ await runService({
       onUnstored: () => stream.ensure(),
       onConfirmed: () => confirming.tick(),
     });
+    const mixed = new MixedReads({
+      reader: reads,
+      heads: reads,
+      rings: news.rings,
+      isHeld: (address) => reads.holdsNewest(address),
+    });
     const streams = new Streams({ reader: reads, heads: reads, live: news.hub, nowMs }, config.maxStreams);
     const waits = new Waits({ reader: reads, heads: reads, live: news.hub, maxWaiters: config.maxWaiters });
     const secrets = new Secrets({ keyring, appender, heads: reads, nowMs });
@@ -104,7 +111,7 @@ await runService({
           verifyExecution: (token) => trust.verifyExecution(token),
           onFault: (error) => log.error("an append failed for no reason it may have", { error }),
         }),
-        ...readHandlers({ reader: reads, heads: reads, streams, waits }),
+        ...readHandlers({ reader: reads, mixed, heads: reads, streams, waits }),
       },
       { ...appendRules, ...readRules },
     );

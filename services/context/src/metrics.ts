@@ -59,6 +59,31 @@ export function observe(metrics: Metrics, { shards, news, streams, waits, secret
     () => news.heard.malformed,
   );
   metrics.observedCounter(
+    "iterate.context.ephemeral.events",
+    {
+      description:
+        "Ephemeral events by what became of them: taken here; not sent to other processes; told here and given to nobody.",
+    },
+    () => [
+      ...perShard(({ writer }) => writer.counters.ephemerals).map(({ value, labels }) => ({
+        value,
+        labels: { ...labels, outcome: "taken" },
+      })),
+      { value: news.livePublisher.counts.dropped, labels: { outcome: "unsent" } },
+      { value: news.hub.droppedEphemerals, labels: { outcome: "dropped" } },
+    ],
+  );
+  metrics.observedCounter(
+    "iterate.context.ephemeral.malformed",
+    { description: "Messages of ephemeral events that were none, or not of their subject." },
+    () => news.heardLive.malformed,
+  );
+  metrics.observedGauge(
+    "iterate.context.ephemeral.kept",
+    { description: "Recent ephemeral events kept for readers.", unit: "By" },
+    () => news.rings.counts.bytes,
+  );
+  metrics.observedCounter(
     "iterate.context.publish.commits",
     { description: "Commits handed to the publisher." },
     () => news.publisher.counts.commits,

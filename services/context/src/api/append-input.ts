@@ -4,6 +4,7 @@ import type { EventInput, ProcessorLabel as LabelMessage } from "@iterate-platfo
 import { codedError } from "iterate/lib";
 import type { Writer } from "../caller/contract.js";
 import type { AppendCommand, AppendEvent, AppendReceipt, ProcessorLabel } from "../log/contract.js";
+import { decodeSource } from "../log/stored-event.js";
 
 /** @throws CodedError INVALID_INPUT, INVALID_CONTEXT. */
 export function commandOf(request: AppendRequest, writer: Writer, traceparent: string | null): AppendCommand {
@@ -20,11 +21,11 @@ export function commandOf(request: AppendRequest, writer: Writer, traceparent: s
 
 export function responseOf(receipts: readonly AppendReceipt[]): AppendResponse {
   return {
-    receipts: receipts.map(({ offset, createdAtUs, existing }) => ({
+    receipts: receipts.map(({ offset, createdAtUs, existing, source }) => ({
       offset: BigInt(offset),
       createdAtUs: BigInt(createdAtUs),
       existing,
-      source: undefined,
+      source: source === undefined ? undefined : decodeSource(source),
     })),
   };
 }
@@ -39,7 +40,6 @@ function eventOf({
   ephemeral,
   formatVersion,
 }: EventInput): AppendEvent {
-  if (ephemeral) throw codedError("INVALID_INPUT", `${type}: ephemeral events are not taken yet`, { field: "ephemeral" });
   return {
     type,
     payload: payload ?? null,

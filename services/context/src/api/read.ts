@@ -3,6 +3,7 @@ import type {
   ConfigPointer,
   ContextServiceService,
   DescribeContextResponse,
+  ReadEventsResponse,
   Retention,
   StreamEventsResponse,
   Subscription,
@@ -13,6 +14,7 @@ import type { ConfigState, CoreState, RetentionState, SubscriptionRow } from "..
 import { firstOffsetOf } from "../core/retention.js";
 import type { Heads } from "../log/confirm.js";
 import { PayloadMatch } from "../log/payload-match.js";
+import type { MixedReads } from "../log/mixed-read.js";
 import type { Page, Reads } from "../log/read.js";
 import type { Streams } from "../log/stream.js";
 import type { Waits } from "../log/wait.js";
@@ -31,24 +33,38 @@ export const readRules: Record<keyof Methods, MethodRule> = {
 
 export interface ReadParts {
   readonly reader: Reads;
+  /** Reads that include ephemeral events. */
+  readonly mixed: MixedReads;
   readonly heads: Heads;
   readonly streams: Streams;
   readonly waits: Waits;
 }
 
-export function readHandlers({ reader, heads, streams, waits }: ReadParts): {
+export function readHandlers({ reader, mixed, heads, streams, waits }: ReadParts): {
   readonly [Name in keyof Methods]: HandlerOf<Methods[Name]>;
 } {
   return {
-    readEvents: async ({ context, afterOffset, limit, types }, { caller, signal }) => {
+    readEvents: async ({ context, afterOffset, limit, types, includeEphemeral }, { caller, signal }) => {
       const bounds = { limit: countOf("limit", limit, readLimits.events, readLimits.defaultEvents), maxBytes: readLimits.bytes };
-      const page = await reader.read(addressOf(context, caller), afterOffsetOf(afterOffset), typesOf(types, 0), bounds, signal);
-      return { ...pageMessage(page), scannedAfterOffset: BigInt(page.scannedAfter), ephemeralsIncluded: false };
+      const asked = [addressOf(context, caller), afterOffsetOf(afterOffset), typesOf(types, 0), bounds, signal] as const;
+      if (includeEphemeral) {
+        const page = await mixed.read(...asked);
+        return readMessage(page, page.areEphemeralsIncluded);
+      }
+      return readMessage(await reader.read(...asked), false);
     },
-    streamEvents: async function* ({ context, afterOffset, types }, { caller, signal }): AsyncGenerator<StreamEventsResponse> {
+    streamEvents: async function* (
+      { context, afterOffset, types, includeEphemeral },
+      { caller, signal },
+    ): AsyncGenerator<StreamEventsResponse> {
       const after = afterOffset === undefined ? undefined : afterOffsetOf(afterOffset);
-      for await (const page of streams.follow({ address: addressOf(context, caller), after, types: typesOf(types, 0) }, signal))
-        yield pageMessage(page);
+      const request = {
+        address: addressOf(context, caller),
+        after,
+        types: typesOf(types, 0),
+        heard: includeEphemeral ? ("all" as const) : ("stored" as const),
+      };
+      for await (const page of streams.follow(request, signal)) yield pageMessage(page);
     },
     waitForEvent: async ({ context, afterOffset, types, payload, timeoutMs }, call) => {
       const request = {
@@ -72,6 +88,10 @@ export function readHandlers({ reader, heads, streams, waits }: ReadParts): {
       };
     },
   };
+}
+
+function readMessage(page: Page, ephemeralsIncluded: boolean): ReadEventsResponse {
+  return { ...pageMessage(page), scannedAfterOffset: BigInt(page.scannedAfter), ephemeralsIncluded };
 }
 
 function pageMessage({ events, scannedThrough, isAtHead }: Page): StreamEventsResponse {

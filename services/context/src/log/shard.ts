@@ -79,6 +79,12 @@ export class Shard implements LogShard {
     });
   }
 
+  /** Whether the newest commit known of a context is one of this process, which may hand out the offsets behind it. */
+  holdsNewest(address: ContextAddress): boolean {
+    const head = this.cache.peek(address);
+    return head !== undefined && this.writer.blocks.isHeld(head);
+  }
+
   /** Resolves when the database answers. @throws CodedError UNAVAILABLE. */
   ping(): Promise<void> {
     return this.store.ping();
@@ -106,6 +112,10 @@ export class ShardedReads implements Reads, Heads {
 
   confirm(address: ContextAddress): Promise<ContextHead | undefined> {
     return this.#of(address).heads.confirm(address);
+  }
+
+  holdsNewest(address: ContextAddress): boolean {
+    return this.#of(address).holdsNewest(address);
   }
 
   #of({ owner, path }: ContextAddress): Shard {

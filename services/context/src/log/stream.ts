@@ -5,7 +5,8 @@
  */
 import { CodedError } from "iterate/lib";
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
-import type { LiveCommits, LiveEvents } from "../publish/contract.js";
+import type { Heard, LiveCommits } from "../publish/contract.js";
+import { mergeEvents } from "../publish/merge-events.js";
 import type { Heads } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
 import type { Page, PageBounds, Reads } from "./read.js";
@@ -31,6 +32,8 @@ export interface StreamRequest {
   readonly after: number | undefined;
   /** Names wanted; none means all. */
   readonly types: readonly string[];
+  /** `all`: ephemeral events that are told from now on are among the others, in offset order. */
+  readonly heard?: Heard;
 }
 
 /** The streams of a process: as many as it has memory for. */
@@ -68,11 +71,11 @@ export class Streams {
  */
 export async function* streamEvents(
   parts: StreamParts,
-  { address, after, types }: StreamRequest,
+  { address, after, types, heard = "stored" }: StreamRequest,
   signal: AbortSignal,
 ): AsyncGenerator<Page, never> {
   // Before anything is read: what is committed from here on is either read or noticed.
-  const listening = parts.live.listen(address);
+  const listening = parts.live.listen(address, heard);
   const wanted = types.length === 0 ? undefined : new Set(types);
   const report = new Report(parts.nowMs);
   let ahead: Promise<Page> | undefined;
@@ -87,14 +90,15 @@ export async function* streamEvents(
       let page: Page;
       if (live !== undefined) {
         page = {
-          events: matching(live, wanted),
+          events: matching(live.events, wanted),
           bytes: 0,
           scannedAfter: position,
           scannedThrough: live.through,
           isAtHead: live.through >= (listening.head?.lastOffset ?? 0),
         };
       } else {
-        page = await (ahead ?? read(position));
+        const stored = await (ahead ?? read(position));
+        page = withEphemerals(stored, matching(listening.ephemeralsWithin(position, stored), wanted));
         if (page.bytes > 0)
           limit = Math.max(16, Math.min(maxPage.limit, Math.ceil((maxPage.maxBytes * page.events.length) / page.bytes)));
         ahead = page.isAtHead ? undefined : read(page.scannedThrough);
@@ -111,7 +115,11 @@ export async function* streamEvents(
   }
 }
 
-function matching({ events }: LiveEvents, wanted: ReadonlySet<string> | undefined): readonly Event[] {
+function withEphemerals(page: Page, ephemerals: readonly Event[]): Page {
+  return ephemerals.length === 0 ? page : { ...page, events: mergeEvents(page.events, ephemerals) };
+}
+
+function matching(events: readonly Event[], wanted: ReadonlySet<string> | undefined): readonly Event[] {
   return wanted === undefined ? events : events.filter(({ type }) => wanted.has(type));
 }
 

@@ -1,5 +1,5 @@
 /**
- * Waiting for the first matching event. All waiters of a context stand in one line: a pump follows the log once for all of them and
+ * Waiting for the first matching event, stored or told while someone waits. All waiters of a context stand in one line: a pump follows the log once for all of them and
  * offers each event to each waiter in the order in which they came, so two waiters for one event are answered in that order and an
  * earlier event always wins. A waiter first looks through the past it asked for; it stands in the line meanwhile, and what the pump
  * offers it is kept until the past is known to hold nothing earlier.
@@ -8,6 +8,7 @@ import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import { CodedError, codedError, isCodedError } from "iterate/lib";
 import type { Listening, LiveCommits } from "../publish/contract.js";
 import { pause, realTimers, type Timers } from "../timers.js";
+import { mergeEvents } from "../publish/merge-events.js";
 import type { Heads } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
 import type { PayloadMatch } from "./payload-match.js";
@@ -101,7 +102,8 @@ export class Waits {
       line.add(waiter);
       if (hasPast) {
         const found = await Promise.race([this.#scan(request, waiter, signal), aborted]);
-        if (found !== undefined) return found;
+        // An ephemeral event that came meanwhile may lie before what was committed meanwhile.
+        if (found !== undefined) return waiter.earlierOf(found);
       }
       waiter.scanned();
       return await Promise.race([waiter.answered, aborted]);
@@ -187,6 +189,10 @@ class Waiter {
     return true;
   }
 
+  earlierOf(found: Event): Event {
+    return this.#offered !== undefined && this.#offered.offset < found.offset ? this.#offered : found;
+  }
+
   /** The past holds no match: what was offered meanwhile is the first. */
   scanned(): void {
     this.#isScanning = false;
@@ -214,7 +220,7 @@ class Line {
   constructor(address: ContextAddress, parts: WaitParts) {
     this.#address = address;
     this.#parts = parts;
-    this.#listening = parts.live.listen(address);
+    this.#listening = parts.live.listen(address, "all");
     this.opened = this.#open();
   }
 
@@ -257,8 +263,9 @@ class Line {
     const live = this.#listening.take(this.position, pumpBounds.limit);
     if (live !== undefined) return this.#offer(live.events, live.through);
     const page = await this.#parts.reader.read(this.#address, this.position, [], pumpBounds, signal);
-    if (page.scannedThrough === this.position) return this.#listening.doubt();
-    this.#offer(page.events, page.scannedThrough);
+    const ephemerals = this.#listening.ephemeralsWithin(this.position, page);
+    if (page.scannedThrough === this.position && ephemerals.length === 0) return this.#listening.doubt();
+    this.#offer(mergeEvents(page.events, ephemerals), page.scannedThrough);
   }
 
   #offer(events: readonly Event[], through: number): void {

@@ -1,11 +1,11 @@
 /** From what an append stored to what is published of it. */
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
-import type { CommittedContext, PlacedEvent, StorableEvent } from "../log/contract.js";
+import type { CommittedContext, EphemeralBatch, PlacedEvent, StorableEvent } from "../log/contract.js";
 import { decodeSource } from "../log/stored-event.js";
-import type { CommitHint } from "./contract.js";
+import type { CommitHint, ToldEphemeral } from "./contract.js";
 
 /** What an event may take in memory or on the wire beside its bodies. */
-const envelopeBytes = 256;
+export const envelopeBytes = 256;
 
 export function committedBytes({ rows }: CommittedContext): number {
   let bytes = 0;
@@ -38,6 +38,14 @@ function committedEvent(event: StorableEvent, offset: bigint, createdAtUs: bigin
   };
 }
 
+/** Ephemeral events as they are kept and told. */
+export function toldEphemerals({ head, atUs, events }: EphemeralBatch): ToldEphemeral[] {
+  return committedEvents(events, atUs).map((event, at) => {
+    const { offset, after, event: taken } = events[at]!;
+    return { event, offset, after, commitNo: head.commitNo, bytes: taken.bytes + envelopeBytes };
+  });
+}
+
 /** What this process's own listeners are told; events larger than `maxBytes` in all are left for them to read. */
 export function committedHint(commit: CommittedContext, atUs: number, maxBytes: number): CommitHint {
   const bytes = committedBytes(commit);
@@ -46,6 +54,7 @@ export function committedHint(commit: CommittedContext, atUs: number, maxBytes: 
     commitNo: commit.commitNo,
     firstOffset: commit.firstOffset,
     lastOffset: commit.lastOffset,
+    reservedThrough: commit.head.reservedThrough,
     events: bytes <= maxBytes ? committedEvents(commit.rows, atUs) : undefined,
     bytes,
   };

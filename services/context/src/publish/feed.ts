@@ -49,5 +49,6 @@ function messageOf(
     atUs: BigInt(atUs),
     events: [],
     inlined: false,
+    reservedThrough: 0n,
   };
 }

@@ -7,6 +7,7 @@ import { CommitBatch, type Commit } from "@iterate-platform/proto/iterate/contex
 import { bucketOf, partitionOf } from "@iterate-platform/service/ids";
 import type { BrokerSubscription } from "@iterate-platform/service/nats";
 import type { ContextAddress } from "../log/contract.js";
+import { envelopeBytes } from "./committed-events.js";
 import type { CommitHint } from "./contract.js";
 import type { NewsBroker } from "./news-broker.js";
 
@@ -19,9 +20,6 @@ export interface HeardCommitsParts {
   /** What was committed while no subscription stood must be asked for. */
   readonly onSubscribed: () => void;
 }
-
-/** What an event may take in memory beside its bodies. */
-const envelopeBytes = 256;
 
 export class HeardCommits {
   readonly #parts: HeardCommitsParts;
@@ -83,15 +81,17 @@ export class HeardCommits {
 }
 
 /** `undefined` when the commit cannot be one of this bucket. */
-function hintOf(bucket: number, { context, commitNo, firstOffset, lastOffset, events, inlined }: Commit): CommitHint | undefined {
+function hintOf(bucket: number, commit: Commit): CommitHint | undefined {
+  const { context, commitNo, firstOffset, lastOffset, reservedThrough, events, inlined } = commit;
   if (context === undefined || bucketOf(partitionOf(context.owner, context.path)) !== bucket) return undefined;
-  const numbers = [commitNo, firstOffset, lastOffset].map(Number);
+  const numbers = [commitNo, firstOffset, lastOffset, reservedThrough].map(Number);
   if (!numbers.every((number) => Number.isSafeInteger(number) && number >= 0) || commitNo < 1n) return undefined;
   return {
     address: { owner: context.owner, path: context.path },
     commitNo: numbers[0]!,
     firstOffset: numbers[1]!,
     lastOffset: numbers[2]!,
+    reservedThrough: Math.max(numbers[2]!, numbers[3]!),
     events: inlined ? events : undefined,
     bytes: inlined
       ? events.reduce((sum, { payload, metadata }) => sum + (payload?.length ?? 0) + (metadata?.length ?? 0) + envelopeBytes, 0)

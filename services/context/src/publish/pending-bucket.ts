@@ -93,5 +93,6 @@ function message({ commit, atUs, isInlined }: Pending): Commit {
     atUs: BigInt(atUs),
     events: isInlined ? committedEvents(commit.rows, atUs) : [],
     inlined: isInlined,
+    reservedThrough: BigInt(head.reservedThrough),
   };
 }

@@ -21,12 +21,21 @@ const event = (offset: number): Event => ({
 /** Commit `commitNo` with the events from `firstOffset` to `lastOffset`. */
 function commit(commitNo: number, firstOffset: number, lastOffset = firstOffset, change: Partial<CommitHint> = {}): CommitHint {
   const events = Array.from({ length: Math.max(0, lastOffset - firstOffset + 1) }, (_, at) => event(firstOffset + at));
-  return { address, commitNo, firstOffset, lastOffset, events, bytes: 100 * events.length, ...change };
+  return {
+    address,
+    commitNo,
+    firstOffset,
+    lastOffset,
+    reservedThrough: lastOffset,
+    events,
+    bytes: 100 * events.length,
+    ...change,
+  };
 }
 
 function watchAt(commitNo: number, lastOffset: number): Watch {
   const watch = new Watch();
-  watch.confirm({ commitNo, lastOffset }, undefined);
+  watch.confirm({ commitNo, lastOffset, reservedThrough: lastOffset }, undefined);
   return watch;
 }
 
@@ -35,7 +44,7 @@ const offsets = (watch: Watch, position: number, maxEvents = 1_000): number[] | 
 const never = new AbortController().signal;
 const order = (watch: Watch, positions: readonly number[]): string[] => {
   const woken: string[] = [];
-  positions.forEach((position, at) => void watch.whenAbove(position, never).then(() => woken.push(`${at}:${position}`)));
+  positions.forEach((position, at) => void watch.whenAbove(position, undefined, never).then(() => woken.push(`${at}:${position}`)));
   return woken;
 };
 
@@ -43,10 +52,10 @@ describe("a watch", () => {
   test("takes the next commit and no other", () => {
     const watch = watchAt(5, 10);
     expect(watch.hint(commit(6, 11, 12))).toBe(false);
-    expect(watch.head).toEqual({ commitNo: 6, lastOffset: 12 });
+    expect(watch.head).toMatchObject({ commitNo: 6, lastOffset: 12 });
     expect(offsets(watch, 10)).toEqual([11, 12]);
     for (const again of [commit(6, 11, 12), commit(5, 9, 10), commit(1, 1)]) expect(watch.hint(again)).toBe(false);
-    expect(watch.head).toEqual({ commitNo: 6, lastOffset: 12 });
+    expect(watch.head).toMatchObject({ commitNo: 6, lastOffset: 12 });
     expect(offsets(watch, 10)).toEqual([11, 12]);
   });
 
@@ -55,8 +64,8 @@ describe("a watch", () => {
     expect(watch.hint(commit(8, 13))).toBe(true);
     expect(watch.hint(commit(8, 13))).toBe(false);
     expect(watch.hint(commit(7, 12))).toBe(false);
-    expect(watch.head).toEqual({ commitNo: 5, lastOffset: 10 });
-    expect(watch.confirm({ commitNo: 8, lastOffset: 13 }, watch.head)).toBe(false);
+    expect(watch.head).toMatchObject({ commitNo: 5, lastOffset: 10 });
+    expect(watch.confirm({ commitNo: 8, lastOffset: 13, reservedThrough: 13 }, watch.head)).toBe(false);
     expect(offsets(watch, 10)).toBeUndefined();
     watch.hint(commit(9, 14));
     expect(offsets(watch, 10)).toBeUndefined();
@@ -66,8 +75,8 @@ describe("a watch", () => {
   test("asks again when a hint was ahead of the truth it got, and then no more", () => {
     const watch = new Watch();
     expect(watch.hint(commit(6, 11))).toBe(true);
-    expect(watch.confirm({ commitNo: 5, lastOffset: 10 }, undefined)).toBe(true);
-    expect(watch.confirm({ commitNo: 5, lastOffset: 10 }, watch.head)).toBe(false);
+    expect(watch.confirm({ commitNo: 5, lastOffset: 10, reservedThrough: 10 }, undefined)).toBe(true);
+    expect(watch.confirm({ commitNo: 5, lastOffset: 10, reservedThrough: 10 }, watch.head)).toBe(false);
   });
 
   test.each([
@@ -79,15 +88,15 @@ describe("a watch", () => {
   ])("believes no commit %s", (_, forged) => {
     const watch = watchAt(5, 10);
     expect(watch.hint(forged)).toBe(true);
-    expect(watch.head).toEqual({ commitNo: 5, lastOffset: 10 });
+    expect(watch.head).toMatchObject({ commitNo: 5, lastOffset: 10 });
   });
 
   test("goes back to the truth after it was told of a commit that does not exist", async () => {
     const watch = watchAt(5, 10);
     watch.hint(commit(6, 11, 99, { events: undefined }));
     const askedAt = watch.head;
-    watch.confirm({ commitNo: 5, lastOffset: 10 }, askedAt);
-    expect(watch.head).toEqual({ commitNo: 5, lastOffset: 10 });
+    watch.confirm({ commitNo: 5, lastOffset: 10, reservedThrough: 10 }, askedAt);
+    expect(watch.head).toMatchObject({ commitNo: 5, lastOffset: 10 });
     watch.hint(commit(6, 11));
     expect(offsets(watch, 10)).toEqual([11]);
   });
@@ -96,8 +105,8 @@ describe("a watch", () => {
     const watch = watchAt(5, 10);
     const askedAt = watch.head;
     watch.hint(commit(6, 11));
-    watch.confirm({ commitNo: 5, lastOffset: 10 }, askedAt);
-    expect(watch.head).toEqual({ commitNo: 6, lastOffset: 11 });
+    watch.confirm({ commitNo: 5, lastOffset: 10, reservedThrough: 10 }, askedAt);
+    expect(watch.head).toMatchObject({ commitNo: 6, lastOffset: 11 });
     expect(offsets(watch, 10)).toEqual([11]);
   });
 
@@ -117,16 +126,16 @@ describe("a watch", () => {
     expect(watch.hint(commit(7, 2_000, 10))).toBe(false);
     await Promise.resolve();
     expect(woken).toEqual([]);
-    expect(watch.head).toEqual({ commitNo: 7, lastOffset: 10 });
+    expect(watch.head).toMatchObject({ commitNo: 7, lastOffset: 10 });
   });
 
   test("ends a wait with the reason of its signal and forgets it", async () => {
     const watch = watchAt(5, 10);
     const leaving = new AbortController();
-    const wait = watch.whenAbove(10, leaving.signal);
+    const wait = watch.whenAbove(10, undefined, leaving.signal);
     leaving.abort(new Error("left"));
     await expect(wait).rejects.toThrow("left");
-    await expect(watch.whenAbove(10, leaving.signal)).rejects.toThrow("left");
+    await expect(watch.whenAbove(10, undefined, leaving.signal)).rejects.toThrow("left");
   });
 });
 

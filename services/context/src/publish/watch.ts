@@ -5,11 +5,14 @@
  * later one, or one that does not fit, moves nothing and asks for a confirmation. A confirmation always wins: it moves the head
  * forward over lost hints, and back if a hint had told of a commit that does not exist.
  */
-import type { CommitHint, KnownHead, LiveEvents } from "./contract.js";
+import type { CommitHint, EphemeralHint, KnownHead, LiveEvents } from "./contract.js";
+import { LiveEphemerals } from "./live-ephemerals.js";
 import { RecentCommits } from "./recent-commits.js";
 
 interface Waiting {
   readonly position: number;
+  /** Offset of the newest ephemeral event that was given; `undefined` for who does not listen to them. */
+  readonly seen: number | undefined;
   readonly resolve: () => void;
 }
 
@@ -20,6 +23,7 @@ export class Watch {
   #head: KnownHead | undefined;
   #hinted = 0;
   readonly #recent = new RecentCommits(0);
+  readonly ephemerals = new LiveEphemerals();
   /** In the order in which they asked. */
   readonly #waiting = new Set<Waiting>();
 
@@ -29,7 +33,20 @@ export class Watch {
 
   /** Bytes of events held. */
   get bytes(): number {
-    return this.#recent.bytes;
+    return this.#recent.bytes + this.ephemerals.bytes;
+  }
+
+  /** Takes ephemeral events; who waits for them is woken. */
+  tell({ events }: EphemeralHint): void {
+    let isAccepted = false;
+    for (const told of events) isAccepted = this.ephemerals.tell(told, this.#head) || isAccepted;
+    if (isAccepted) this.#wake();
+  }
+
+  /** The truth is being asked for: answers what is known now, for `confirm`. */
+  ask(): AskedAt {
+    this.ephemerals.asked();
+    return this.#head;
   }
 
   /** Answers true when the hint cannot be used and the truth should be asked for. */
@@ -39,7 +56,11 @@ export class Watch {
     if (commit.commitNo <= head.commitNo) return false;
     if (!follows(head, commit)) return true;
     this.#recent.add(commit);
-    this.#advance({ commitNo: commit.commitNo, lastOffset: Math.max(head.lastOffset, commit.lastOffset) });
+    this.#advance({
+      commitNo: commit.commitNo,
+      lastOffset: Math.max(head.lastOffset, commit.lastOffset),
+      reservedThrough: commit.reservedThrough,
+    });
     return false;
   }
 
@@ -48,17 +69,20 @@ export class Watch {
     const head = this.#head;
     const wasLiedTo =
       askedAt !== undefined &&
-      (truth.commitNo < askedAt.commitNo || (truth.commitNo === askedAt.commitNo && truth.lastOffset !== askedAt.lastOffset));
+      (truth.commitNo < askedAt.commitNo || (truth.commitNo === askedAt.commitNo && !isSame(truth, askedAt)));
+    if (wasLiedTo) this.ephemerals.forget();
     if (head === undefined || truth.commitNo > head.commitNo || wasLiedTo) {
       this.#recent.restart(truth.lastOffset);
       this.#advance(truth);
     }
+    this.ephemerals.confirmed(truth);
     const isBehind = this.#hinted > this.#head!.commitNo;
     // Asked for once: a hint of a commit that never comes must not keep the process asking.
     this.#hinted = 0;
     return isBehind;
   }
 
+  /** Stored events alone. */
   take(position: number, maxEvents: number): LiveEvents | undefined {
     return this.#recent.take(position, maxEvents);
   }
@@ -66,11 +90,12 @@ export class Watch {
   /** Lets go of the events held; listeners read them from the log. */
   forget(): void {
     this.#recent.restart(this.#head?.lastOffset ?? 0);
+    this.ephemerals.forget();
   }
 
-  whenAbove(position: number, signal: AbortSignal): Promise<void> {
+  whenAbove(position: number, seen: number | undefined, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.reject(signal.reason as Error);
-    if (this.#head !== undefined && this.#head.lastOffset > position) return Promise.resolve();
+    if (this.#isAbove(position, seen)) return Promise.resolve();
     return new Promise((resolve, reject) => {
       const abandon = (): void => {
         this.#waiting.delete(waiting);
@@ -78,6 +103,7 @@ export class Watch {
       };
       const waiting: Waiting = {
         position,
+        seen,
         resolve: () => {
           signal.removeEventListener("abort", abandon);
           resolve();
@@ -95,13 +121,27 @@ export class Watch {
   }
 
   #advance(head: KnownHead): void {
+    const lastOffset = this.#head?.lastOffset ?? head.lastOffset;
     this.#head = head;
+    this.ephemerals.moved(head, lastOffset);
+    this.#wake();
+  }
+
+  #isAbove(position: number, seen: number | undefined): boolean {
+    return (this.#head?.lastOffset ?? 0) > position || (seen !== undefined && this.ephemerals.newest > seen);
+  }
+
+  #wake(): void {
     for (const waiting of this.#waiting) {
-      if (waiting.position >= head.lastOffset) continue;
+      if (!this.#isAbove(waiting.position, waiting.seen)) continue;
       this.#waiting.delete(waiting);
       waiting.resolve();
     }
   }
+}
+
+function isSame(one: KnownHead, other: KnownHead): boolean {
+  return one.lastOffset === other.lastOffset && one.reservedThrough === other.reservedThrough;
 }
 
 function follows(head: KnownHead, { firstOffset, lastOffset, events }: CommitHint): boolean {

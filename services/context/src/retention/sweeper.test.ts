@@ -190,8 +190,9 @@ describe("who reads while the log is truncated", () => {
 function silent(lastOffset: number): LiveCommits {
   return {
     listen: () => ({
-      head: { commitNo: 1, lastOffset },
+      head: { commitNo: 1, lastOffset, reservedThrough: lastOffset },
       take: () => undefined,
+      ephemeralsWithin: () => [],
       whenAbove: (_, signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error))),
       doubt: () => Promise.resolve(),
       close: () => undefined,

@@ -49,6 +49,8 @@ export interface Commit {
   events: Event[];
   /** True when `events` holds all events of the commit. */
   inlined: boolean;
+  /** Ephemeral events of the commit, or after it, lie at or below this offset; only in a wake-up. */
+  reservedThrough: bigint;
 }
 
 /** CommitBatch is the body of a wake-up on `ctx.<bucket>`: hints, which may be lost, repeated or reordered. */
@@ -117,6 +119,7 @@ function createBaseCommit(): Commit {
     atUs: 0n,
     events: [],
     inlined: false,
+    reservedThrough: 0n,
   };
 }
 
@@ -166,6 +169,12 @@ export const Commit: MessageFns<Commit> = {
     }
     if (message.inlined !== false) {
       writer.uint32(80).bool(message.inlined);
+    }
+    if (message.reservedThrough !== 0n) {
+      if (BigInt.asIntN(64, message.reservedThrough) !== message.reservedThrough) {
+        throw new globalThis.Error("value provided for field message.reservedThrough of type int64 too large");
+      }
+      writer.uint32(88).int64(message.reservedThrough);
     }
     return writer;
   },
@@ -263,6 +272,14 @@ export const Commit: MessageFns<Commit> = {
             message.inlined = reader.bool();
             continue;
           }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.reservedThrough = reader.int64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -305,6 +322,11 @@ export const Commit: MessageFns<Commit> = {
         ? object.events.map((e: any) => Event.fromJSON(e))
         : [],
       inlined: isSet(object.inlined) ? globalThis.Boolean(object.inlined) : false,
+      reservedThrough: isSet(object.reservedThrough)
+        ? BigInt(object.reservedThrough)
+        : isSet(object.reserved_through)
+        ? BigInt(object.reserved_through)
+        : 0n,
     };
   },
 
@@ -340,6 +362,9 @@ export const Commit: MessageFns<Commit> = {
     if (message.inlined !== false) {
       obj.inlined = message.inlined;
     }
+    if (message.reservedThrough !== 0n) {
+      obj.reservedThrough = message.reservedThrough.toString();
+    }
     return obj;
   },
 
@@ -366,6 +391,9 @@ export const Commit: MessageFns<Commit> = {
     message.atUs = (object.atUs !== undefined && object.atUs !== null) ? BigInt(object.atUs) : 0n;
     message.events = object.events?.map((e) => Event.fromPartial(e)) || [];
     message.inlined = object.inlined ?? false;
+    message.reservedThrough = (object.reservedThrough !== undefined && object.reservedThrough !== null)
+      ? BigInt(object.reservedThrough)
+      : 0n;
     return message;
   },
 };
