@@ -142,6 +142,11 @@ export class ContextProcess {
     return this.#process.end("SIGTERM", withinMs);
   }
 
+  /** Ends it as a power cut would. */
+  kill(): Promise<Exit> {
+    return this.#process.end("SIGKILL", 2_000);
+  }
+
   async stop(): Promise<void> {
     for (const client of this.#clients) client.close();
     await this.terminate(5_000);
