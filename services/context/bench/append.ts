@@ -70,6 +70,8 @@ const inProcess = (contexts: number, hasKey: boolean) => (index: number) =>
         idempotencyKey: hasKey ? `key-${serial++}` : null,
         expectedOffset: null,
         processor: null,
+        formatVersion: 0,
+        isEphemeral: false,
       },
     ],
     writer: { kind: "service", origin: null, cause, principal: null, isPlatform: true, owner: null, lease: null },

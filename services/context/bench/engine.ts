@@ -23,8 +23,10 @@ export function startEngine(url: string, { maxContexts = 100_000 } = {}): BenchE
     store,
     cache,
     onCommit: () => undefined,
+    onEphemeral: () => undefined,
     writer: 1,
     timers: realTimers,
+    clockMs: Date.now,
     failpoint: () => undefined,
     onFault: console.error,
   });

@@ -30,6 +30,8 @@ const { values: options } = parseArgs({
     seconds: { type: "string", default: "3" },
   },
 });
+/** Beside this bench, once that is compiled. */
+const compiledService = [fileURLToPath(new URL("../main.js", import.meta.url))];
 const events = Number(options.events);
 const rounds = Number(options.rounds);
 const durationMs = Number(options.seconds) * 1_000;
@@ -85,7 +87,7 @@ async function streaming(): Promise<void> {
     databaseUrl: database.url,
     natsUrl: nats.url,
     env: { LOG_LEVEL: "info" },
-    program: [fileURLToPath(new URL("../main.js", import.meta.url))],
+    program: compiledService,
   });
   const client = server.as("ingress").context;
   const raw = { 500: [] as number[], 2_000: [] as number[] };
@@ -96,7 +98,7 @@ async function streaming(): Promise<void> {
       page2000: await rate(() => pageRows(2_000)),
       stream: await rate(async () => {
         let count = 0;
-        for await (const page of client.streamEvents({ context, afterOffset: 0n, types: [] })) {
+        for await (const page of client.streamEvents({ context, afterOffset: 0n, types: [], includeEphemeral: false })) {
           count += page.events.length;
           if (page.atHead) break;
         }
@@ -195,6 +197,7 @@ async function appends(inFlight: number, onCommit: CommitObserver | undefined): 
     pooler: "none",
     maxContexts: 10_000,
     onCommit: onCommit ?? (() => undefined),
+    onEphemeral: () => undefined,
     onFault: console.error,
     failpoint: () => undefined,
     writer: 1,
@@ -211,7 +214,16 @@ async function appends(inFlight: number, onCommit: CommitObserver | undefined): 
     owner: null,
     lease: null,
   } as const;
-  const event = { type: input.type, payload: body, metadata: null, idempotencyKey: null, expectedOffset: null, processor: null };
+  const event = {
+    type: input.type,
+    payload: body,
+    metadata: null,
+    idempotencyKey: null,
+    expectedOffset: null,
+    processor: null,
+    formatVersion: 0,
+    isEphemeral: false,
+  };
   let next = 0;
   let done = 0;
   let end = Infinity;
@@ -241,7 +253,7 @@ async function appends(inFlight: number, onCommit: CommitObserver | undefined): 
 
 /** From the sending of an append to its answer, and to its arrival at a subscriber of the same and of another process. */
 async function liveness(): Promise<void> {
-  const start = { deployment, databaseUrl: database.url, natsUrl: nats.url, env: { LOG_LEVEL: "info" } };
+  const start = { deployment, databaseUrl: database.url, natsUrl: nats.url, env: { LOG_LEVEL: "info" }, program: compiledService };
   const [writing, other] = await Promise.all([ContextProcess.start(start), ContextProcess.start(start)]);
   const context = { owner: newId("prj"), path: "/live" };
   const client = writing.as("ingress").context;
@@ -254,7 +266,7 @@ async function liveness(): Promise<void> {
     void (async () => {
       for await (const page of reader
         .as("runner")
-        .context.streamEvents({ context, afterOffset: 0n, types: [] }, { signal: leaving.signal }))
+        .context.streamEvents({ context, afterOffset: 0n, types: [], includeEphemeral: false }, { signal: leaving.signal }))
         for (const { offset } of page.events) arrivals[name].set(Number(offset), performance.now());
     })().catch(() => undefined);
   }

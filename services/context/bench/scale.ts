@@ -160,7 +160,18 @@ function append({ appender }: BenchEngine, at: number): Promise<unknown> {
   return appender.append({
     address: { owner, path: pathOf(at) },
     appendId: uuidv7(),
-    events: [{ type: "example.com/bench", payload, metadata: null, idempotencyKey: null, expectedOffset: null, processor: null }],
+    events: [
+      {
+        type: "example.com/bench",
+        payload,
+        metadata: null,
+        idempotencyKey: null,
+        expectedOffset: null,
+        processor: null,
+        formatVersion: 0,
+        isEphemeral: false,
+      },
+    ],
     writer: { kind: "service", origin: null, cause, principal: null, isPlatform: true, owner: null, lease: null },
     traceparent: null,
   });
