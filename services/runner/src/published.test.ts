@@ -115,6 +115,19 @@ describe("publication", () => {
     await services.commit(project.owner, { "worker.ts": "import missing from './nothing.js'; export default missing;" });
     const failed = await eventually(async () => (await project.events("/", projectEvents.workerUpdateFailed.type))[0], slow);
     expect(failed).toMatchObject({ payload: { error: { code: "BUILD_FAILED" } } });
+    // The project's logs say so, too.
+    await eventually(
+      () =>
+        runner.lines.some(
+          ({ message, owner, context, code, reason }) =>
+            message === "a push is not published" &&
+            owner === project.owner &&
+            context === "/" &&
+            code === "BUILD_FAILED" &&
+            String(reason).includes("nothing.js"),
+        ),
+      slow,
+    );
     await services.commit(project.owner, { ...projectFiles, "scripted.ts": "export class Other {}" });
     const second = await eventually(async () => (await project.events("/", projectEvents.workerUpdateFailed.type))[1], slow);
     expect((second.payload as { error: { message: string } }).error.message).toContain("ScriptedDurableObject");

@@ -90,7 +90,7 @@ export function composeRunner(parts: RunnerParts): Runner {
   const { newInvocationId } = parts;
 
   const native = new NativeHosts(
-    { ...builtinProcessors({ log: contextLog, builds, code, isolates, newInvocationId }), ...parts.processors },
+    { ...builtinProcessors({ log: contextLog, builds, code, isolates, newInvocationId, report }), ...parts.processors },
     contextLog,
     report,
   );

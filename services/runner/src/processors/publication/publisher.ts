@@ -4,6 +4,7 @@
  * that say the same already are left alone.
  */
 import type { Bundle, BundleEntry } from "@iterate-platform/proto/iterate/bundler/v1/build";
+import type { Log } from "@iterate-platform/service/log";
 import { itx, project } from "iterate/events";
 import { codedError, isCodedError, type CodedError } from "iterate/lib";
 import type { BundleDescription, IsolateBundle, IsolatePool } from "../../isolate/client.js";
@@ -21,6 +22,8 @@ export interface PublisherParts {
   readonly code: PublishedCode;
   readonly isolates: Pick<IsolatePool, "describe">;
   readonly newInvocationId: () => string;
+  /** Told, in the project's name, how each publication ended. */
+  readonly report: Log;
 }
 
 const buildMs = 120_000;
@@ -53,21 +56,16 @@ export class BundlePublisher implements Publisher {
       await this.#point(candidate, bundle);
     } catch (error) {
       // The root has taken a newer generation already.
-      if (isCodedError(error) && error.code === "OFFSET_CONFLICT") return await this.#fail(candidate, error, "superseded");
+      if (isCodedError(error) && error.code === "OFFSET_CONFLICT") return await this.#fail(candidate, superseded(), "superseded");
       throw error;
     }
-    return {
-      status: "published",
-      subscriptions: await this.#rows.configure(candidate, bundle.processors, description, bundle.entries, former),
-    };
+    const subscriptions = await this.#rows.configure(candidate, bundle.processors, description, bundle.entries, former);
+    this.#parts.report.info("a push is published", this.#about(candidate));
+    return { status: "published", subscriptions };
   }
 
   async supersede(candidate: Candidate, by: Candidate): Promise<void> {
-    await this.#fail(
-      candidate,
-      codedError("OFFSET_CONFLICT", `main moved on to ${by.commitOid} before this commit was published`),
-      "superseded",
-    );
+    await this.#fail(candidate, superseded(by.commitOid), "superseded");
   }
 
   async #build({ commitOid }: Candidate): Promise<Bundle> {
@@ -140,8 +138,23 @@ export class BundlePublisher implements Publisher {
     await appendOnce(this.#environment.writer, "/", [
       { type: project.workerUpdateFailed.type, payload, idempotencyKey: `project/worker-update-failed:${offset}` },
     ]);
+    const fields = { ...this.#about({ offset, commitOid }), code: error.code, reason: payload.error.message };
+    if (status === "superseded") this.#parts.report.info("a push is superseded", fields);
+    else this.#parts.report.warn("a push is not published", fields);
     return { status };
   }
+
+  #about({ commitOid }: Candidate) {
+    return { owner: this.#environment.owner, context: "/", commitOid };
+  }
+}
+
+/** Nothing is wrong with the commit: what came after it is published in its place. */
+function superseded(by?: string): CodedError {
+  return codedError(
+    "OFFSET_CONFLICT",
+    `superseded, not failed: main moved on${by === undefined ? "" : ` to ${by}`} before this commit was published, and the newest is published in its place`,
+  );
 }
 
 /** What the commit itself is to blame for. @throws anything else: the candidate is then still owed. */
