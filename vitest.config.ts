@@ -13,6 +13,7 @@ const options = {
 } as const;
 
 const wholeStack = ["test/e2e/**/*.test.ts", "test/docs/**/*.test.ts"];
+const faults = ["test/faults/**/*.test.ts"];
 
 export default defineConfig({
   test: {
@@ -30,7 +31,7 @@ export default defineConfig({
             "docs/examples/*/*.test.ts",
             "test/**/*.test.ts",
           ],
-          exclude: [...wholeStack, "**/node_modules/**"],
+          exclude: [...wholeStack, ...faults, "**/node_modules/**"],
           sequence: { groupOrder: 1 },
         },
       },
@@ -44,6 +45,17 @@ export default defineConfig({
           exclude: ["test/e2e/projects/**"],
           maxWorkers: 1,
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        ...shared,
+        // Servers and pods of each file's own, under load: more at once would measure the machine.
+        test: {
+          ...options,
+          name: "faults",
+          include: faults,
+          maxWorkers: 2,
+          sequence: { groupOrder: 3 },
         },
       },
     ],

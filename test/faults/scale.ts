@@ -1,0 +1,9 @@
+/** The long run counts what the promises name, the ordinary one a tenth. */
+export const isLong = process.env["LONG"] === "1";
+
+export function count(inOrdinaryRun: number): number {
+  return isLong ? inOrdinaryRun * 10 : inOrdinaryRun;
+}
+
+/** Bound of one test, milliseconds. */
+export const testBoundMs = isLong ? 600_000 : 90_000;
