@@ -24,9 +24,11 @@ export default class extends IterateConfigEntrypoint {
   async #board(): Promise<{ offset: number; state: Board }> {
     using itx = this.getItx();
     try {
-      return await itx.cd("/integrations/github/main").facets.get("triage").snapshot<Board>();
+      const { offset, state } = await itx.cd("/integrations/github/main").facets.get("triage").snapshot<Board>();
+      // It has none until its first batch is done.
+      return { offset, state: state ?? empty };
     } catch (error) {
-      // The processor does not run before its first delivery.
+      // The processor is not there before its subscription is configured.
       if ((error as { code?: unknown }).code === "NO_FACET") return { offset: 0, state: empty };
       throw error;
     }

@@ -25,7 +25,8 @@ export interface FacetHandle {
 
 export interface FacetSnapshot<State = unknown> {
   readonly offset: number;
-  readonly state: State;
+  /** `null` until the processor has ended its first batch: after its first publication, or while that batch fails. */
+  readonly state: State | null;
 }
 
 export interface WaitUntilProcessedArgs {
