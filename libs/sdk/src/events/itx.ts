@@ -140,6 +140,9 @@ const pattern = z
   .max(1024)
   .refine((text) => !text.slice(0, -1).includes("*"), "may hold a * at its end alone");
 
+/** Bounds of an append policy: rules, and patterns of each kind in one rule. */
+export const appendPolicyLimits = { rules: 100, patterns: 100 } as const;
+
 export const appendPolicyConfigured = eventType(
   "itx/append-policy-configured",
   z.object({
@@ -148,14 +151,14 @@ export const appendPolicyConfigured = eventType(
       .array(
         z.object({
           /** Types the rule covers. */
-          types: z.array(pattern).min(1).max(100),
+          types: z.array(pattern).min(1).max(appendPolicyLimits.patterns),
           /** Contexts of the project it covers. */
-          paths: z.array(pattern).min(1).max(100),
+          paths: z.array(pattern).min(1).max(appendPolicyLimits.patterns),
           /** Contexts whose code may append what is covered, `/` standing for people too; none means the platform alone. */
-          origins: z.array(pattern).max(100),
+          origins: z.array(pattern).max(appendPolicyLimits.patterns),
         }),
       )
-      .max(100)
+      .max(appendPolicyLimits.rules)
       .nullable(),
   }),
   {
