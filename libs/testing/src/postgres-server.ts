@@ -58,6 +58,11 @@ export class PostgresServer {
     }
   }
 
+  /** Where its data is: may be copied and put back while the server is stopped. */
+  get dataDir(): string {
+    return this.#options.dataDir;
+  }
+
   get port(): number {
     return this.#port;
   }

@@ -1,6 +1,7 @@
 /** The context service: composes its parts and serves them. */
 import { randomInt } from "node:crypto";
 import { readDescriptorSet } from "@iterate-platform/proto/descriptor-set";
+import { AdminServiceService } from "@iterate-platform/proto/iterate/context/v1/admin";
 import { ContextServiceService } from "@iterate-platform/proto/iterate/context/v1/context";
 import { FeedServiceService } from "@iterate-platform/proto/iterate/context/v1/feed";
 import { SecretServiceService } from "@iterate-platform/proto/iterate/context/v1/secret";
@@ -8,6 +9,7 @@ import { failpoint } from "@iterate-platform/service/failpoints";
 import { uuidv7 } from "@iterate-platform/service/ids";
 import { runService } from "@iterate-platform/service/service";
 import { currentTraceparent } from "@iterate-platform/service/tracing";
+import { adminHandlers, adminRules } from "./api/admin.js";
 import { appendHandlers, appendRules } from "./api/append.js";
 import { feedHandlers, feedRules } from "./api/feed.js";
 import { readHandlers, readRules } from "./api/read.js";
@@ -120,6 +122,7 @@ await runService({
       floorsOf: (partition: number) => shards.of(partition).retention,
     };
     grpc.add(FeedServiceService, feedHandlers(feed), feedRules);
+    grpc.add(AdminServiceService, adminHandlers({ shards: shards.all, log }), adminRules);
     grpc.add(SecretServiceService, secretHandlers({ secrets, newChain, traceparent }), secretRules);
     const times = { ...retentionTimes, roundMs: config.retentionRoundMs, sweepMs: config.retentionSweepMs };
     const sweepers = shards.all.map(

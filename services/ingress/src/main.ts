@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as timer } from "node:timers/promises";
 import { readDescriptorSet } from "@iterate-platform/proto/descriptor-set";
 import { RepoServiceClient } from "@iterate-platform/proto/iterate/bundler/v1/repo";
+import { AdminServiceClient, AdminServiceService } from "@iterate-platform/proto/iterate/context/v1/admin";
 import { ContextServiceClient, ContextServiceService } from "@iterate-platform/proto/iterate/context/v1/context";
 import { SecretServiceClient, SignatureScheme } from "@iterate-platform/proto/iterate/context/v1/secret";
 import { ProjectServiceService } from "@iterate-platform/proto/iterate/ingress/v1/project";
@@ -18,6 +19,7 @@ import { codedError, errorCode } from "iterate/lib";
 import { platformHost, platformUpgrade, type PlatformHostParts } from "./api/platform-host.js";
 import { projectPages } from "./api/project-pages.js";
 import { projectRules, projectService } from "./api/project.js";
+import { publicAdminRules, publicAdminService } from "./api/public-admin.js";
 import { publicContextRules, publicContextService } from "./api/public-context.js";
 import { publicTelemetryRules, publicTelemetryService } from "./api/public-telemetry.js";
 import { config } from "./config.js";
@@ -47,6 +49,7 @@ await runService({
   grpc: false,
   main: ({ config, log, trust, pool, metrics, readiness, stopping, addListener, onStop }) => {
     const context = createClient(ContextServiceClient, config.contextUrl, { trust, audience: "context" });
+    const admin = createClient(AdminServiceClient, config.contextUrl, { trust, audience: "context" });
     const secrets = createClient(SecretServiceClient, config.contextUrl, { trust, audience: "context" });
     const repos = createClient(RepoServiceClient, config.bundlerUrl, { trust, audience: "bundler" });
     const telemetry =
@@ -96,6 +99,7 @@ await runService({
     });
 
     const sessionParts: SessionParts = {
+      declareLogRestored: async (principal) => (await admin.declareLogRestored({}, { principal })).generations,
       projects,
       endpoints,
       telemetry: new TelemetryReader(telemetry, context),
@@ -206,6 +210,7 @@ await runService({
       },
     });
     publicGrpc.add(ContextServiceService, publicContextService(context), publicContextRules);
+    publicGrpc.add(AdminServiceService, publicAdminService(admin, adminToken.principal), publicAdminRules);
     publicGrpc.add(ProjectServiceService, projectService({ projects, endpoints, addresses }), projectRules);
     if (telemetry !== null) {
       publicGrpc.add(TelemetryQueryServiceService, publicTelemetryService(telemetry, adminToken.principal), publicTelemetryRules);
@@ -236,6 +241,7 @@ await runService({
     onStop("clients", async () => {
       await sweeping;
       context.close();
+      admin.close();
       secrets.close();
       repos.close();
       telemetry?.close();

@@ -10,7 +10,7 @@ import { newId, partitionOf } from "@iterate-platform/service/ids";
 import { migrate } from "@iterate-platform/service/migrations";
 import { createPool } from "@iterate-platform/service/postgres";
 import { generateKeys, Trust } from "@iterate-platform/service/trust";
-import { startNats, startPostgres, type TestDatabase, type TestNats } from "@iterate-platform/testing";
+import { eventually, startNats, startPostgres, type TestDatabase, type TestNats } from "@iterate-platform/testing";
 import { ServiceProcess } from "@iterate-platform/testing/service-process";
 import type { EventInput, StreamEvent } from "iterate/api";
 import { itx } from "iterate/events";
@@ -51,6 +51,7 @@ export class TestPlatform {
   readonly nats: TestNats;
   readonly keys: Keys;
   readonly #directory: string;
+  readonly #contextEnv: Readonly<Record<string, string>>;
   readonly #client;
   context: ServiceProcess;
   readonly contextUrl: string;
@@ -62,8 +63,10 @@ export class TestPlatform {
     keys: Keys;
     directory: string;
     context: ServiceProcess;
+    contextEnv: Readonly<Record<string, string>>;
     trust: Trust;
   }) {
+    this.#contextEnv = parts.contextEnv;
     this.contextDatabase = parts.contextDatabase;
     this.runnerDatabase = parts.runnerDatabase;
     this.nats = parts.nats;
@@ -74,11 +77,12 @@ export class TestPlatform {
     this.#client = createClient(ContextServiceClient, this.contextUrl, { trust: parts.trust, audience: "context" });
   }
 
-  static async start(): Promise<TestPlatform> {
+  /** @param logDatabase where the log is kept, a database of its own when absent. */
+  static async start(logDatabase?: TestDatabase): Promise<TestPlatform> {
     const directory = await mkdtemp(join(tmpdir(), "iterate-runner-test-"));
     const postgres = await startPostgres();
     const [contextDatabase, runnerDatabase, nats, files] = await Promise.all([
-      postgres.createDatabase(),
+      logDatabase ?? postgres.createDatabase(),
       postgres.createDatabase(),
       startNats({ jetstream: true }),
       generateKeys({ directory, services: ["context", "runner", "runner-isolate", "ingress", "bundler"] }),
@@ -95,7 +99,7 @@ export class TestPlatform {
       ...files,
       trustOf: (service) => Trust.load({ service, keyFile: files.keyFile(service), trustedKeysFile: files.trustedKeysFile }),
     };
-    const context = await startService("context/src/main.ts", {
+    const contextEnv = {
       DATABASE_URL: contextDatabase.url,
       NATS_URL: nats.url,
       GRPC_LISTEN: "127.0.0.1:0",
@@ -104,8 +108,10 @@ export class TestPlatform {
       ITERATE_SERVICE_KEY_FILE: keys.keyFile("context"),
       ITERATE_TRUSTED_KEYS_FILE: keys.trustedKeysFile,
       ITERATE_SECRET_KEYS: JSON.stringify({ primary: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
-    });
+    };
+    const context = await startService("context/src/main.ts", contextEnv);
     return new TestPlatform({
+      contextEnv,
       contextDatabase,
       runnerDatabase,
       nats,
@@ -127,6 +133,15 @@ export class TestPlatform {
   /** The log of a context, as the ingress service reaches it. */
   log(owner: string, path: string): ContextLog {
     return new ContextLog(this.#client, { owner, path }, {});
+  }
+
+  /** Starts the context service again, at the address it had; end it first. */
+  async startContext(): Promise<void> {
+    this.context = await startService("context/src/main.ts", { ...this.#contextEnv, GRPC_LISTEN: new URL(this.contextUrl).host });
+    await eventually(async () => {
+      await this.log("global", "/").read();
+      return true;
+    });
   }
 
   async stop(): Promise<void> {

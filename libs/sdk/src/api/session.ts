@@ -27,6 +27,21 @@ export interface SessionApi extends RpcTarget {
   readonly projects: ProjectsApi;
   /** Traces of the whole deployment: for its operator. */
   readonly traces: TracesApi;
+  /** What concerns the deployment as a whole: for its operator. */
+  readonly admin: AdminApi;
+}
+
+export interface AdminApi extends RpcTarget {
+  /**
+   * Says that the databases of the log were restored from a backup: every context goes on 2^20 offsets above what its log holds, so that
+   * no offset anyone saw is given again, and records that it was cut. Call it once, before anything is appended.
+   */
+  declareLogRestored(): Promise<LogRestored>;
+}
+
+export interface LogRestored {
+  /** Generation of each database of the log from now on. */
+  readonly generations: readonly number[];
 }
 
 export interface SessionIdentity {

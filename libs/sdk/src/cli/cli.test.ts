@@ -71,6 +71,17 @@ const until = async (isDone: () => boolean): Promise<void> => {
 };
 const acme = () => iterate("projects create acme");
 
+describe("admin", () => {
+  it("declares the log restored", async () => {
+    expect(await iterate("admin log-restored")).toEqual({
+      exitCode: 0,
+      out: "every context goes on 2^20 offsets above what its log holds (generation 2, 3)\n",
+      err: "",
+    });
+    expect(await iterate("admin log-restored --json")).toMatchObject({ exitCode: 0, out: '{"generations":[2,3]}\n' });
+  });
+});
+
 describe("projects", () => {
   it("creates one and says where it answers", async () => {
     const { exitCode, out } = await iterate("projects create acme --template triage");

@@ -1,5 +1,6 @@
 /** The command line as a whole: parse, run, and answer with an exit code. */
 import { Command } from "commander";
+import { addAdminCommands } from "./admin.js";
 import { addEventCommands } from "./events.js";
 import { exitCodes, failureOf } from "./failure.js";
 import { addLogsCommand } from "./logs.js";
@@ -28,6 +29,7 @@ export async function runCommandLine(args: readonly string[], version: string, s
       writeErr: (text) => surroundings.note(text),
     })
     .exitOverride();
+  addAdminCommands(program, surroundings);
   addProjectCommands(program, surroundings);
   addEventCommands(program, surroundings);
   addWebhookCommands(program, surroundings);

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { newWebSocketRpcSession, RpcTarget, type RpcStub } from "capnweb";
 import { WebSocketServer } from "ws";
 import type {
+  AdminApi,
   ContextApi,
   CreateProjectArgs,
   CreateWebhookEndpointArgs,
@@ -130,11 +131,20 @@ class Session extends RpcTarget implements SessionApi {
   get traces(): TracesApi {
     return this.#traces;
   }
+  get admin(): AdminApi {
+    return new Admin();
+  }
   async whoami() {
     return { kind: "admin" as const, principal: "admin" };
   }
   get projects(): ProjectsApi {
     return this.#projects;
+  }
+}
+
+class Admin extends RpcTarget implements AdminApi {
+  async declareLogRestored() {
+    return { generations: [2, 3] };
   }
 }
 

@@ -192,7 +192,7 @@ export class GroupCommitter {
       if (keys === undefined) lost.push(decision);
       else this.#learnKeys(decision.batch, keys);
     }
-    if (lost.length === decisions.length) await this.#checkGeneration();
+    if (lost.length > 0 && landed.size === 0) await this.#checkGeneration();
     return lost;
   }
 

@@ -13,6 +13,7 @@ import type { LogStore } from "./log-store.js";
 import { LogReader, type Page, type PageBounds, type Reads } from "./read.js";
 import type { ShardMap } from "./shard-map.js";
 import type { RetentionStore } from "../retention/contract.js";
+import { GenerationStore } from "./postgres/generation-store.js";
 import { PostgresLogStore } from "./postgres/postgres-log-store.js";
 import { PostgresRetentionStore } from "./postgres/postgres-retention-store.js";
 import { PooledSession } from "./postgres/sql-session.js";
@@ -42,6 +43,7 @@ export class Shard implements LogShard {
   readonly writer: LogWriter;
   readonly heads: HeadConfirmer;
   readonly reader: LogReader;
+  readonly #generations: GenerationStore;
 
   constructor({
     url,
@@ -57,7 +59,9 @@ export class Shard implements LogShard {
   }: ShardOptions) {
     this.pool = createPool({ url, applicationName: "context", max: maxConnections, planCacheMode: "force_generic_plan", pooler });
     this.store = new PostgresLogStore(this.pool);
-    this.retention = new PostgresRetentionStore(new PooledSession(this.pool));
+    const session = new PooledSession(this.pool);
+    this.retention = new PostgresRetentionStore(session);
+    this.#generations = new GenerationStore(session);
     this.cache = new HeadCache({ maxContexts, store: this.store, ...(vocabulary === undefined ? {} : { vocabulary }) });
     this.writer = new LogWriter({
       store: this.store,
@@ -83,6 +87,16 @@ export class Shard implements LogShard {
   holdsNewest(address: ContextAddress): boolean {
     const head = this.cache.peek(address);
     return head !== undefined && this.writer.blocks.isHeld(head);
+  }
+
+  /**
+   * Says that the database was restored from a backup: every commit from now on is planned anew, in the generation answered, above any
+   * offset that may have been lost. Once for each call.
+   */
+  async raiseGeneration(): Promise<number> {
+    const generation = await this.#generations.raise();
+    this.cache.clear();
+    return generation;
   }
 
   /** Resolves when the database answers. @throws CodedError UNAVAILABLE. */

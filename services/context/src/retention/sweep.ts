@@ -13,8 +13,15 @@ export interface SweepOptions {
   readonly onFailure: (error: unknown) => void;
 }
 
+/** The first round waits for so many others: a log that was just restored can be declared so before anything is appended to it. */
+const roundsAtRest = 10;
+
 /** Runs until `stopping`; a round that failed is told and the next one tries again. */
 export async function sweepRetention({ sweepers, roundMs, timers, stopping, onRound, onFailure }: SweepOptions): Promise<void> {
+  for (let rest = 0; rest < roundsAtRest && !stopping.aborted; rest += 1) {
+    await pause(timers, roundMs, stopping);
+    onRound();
+  }
   while (!stopping.aborted) {
     let mayBeMore = false;
     for (const sweeper of sweepers) {

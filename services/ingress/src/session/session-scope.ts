@@ -17,6 +17,8 @@ export interface SessionParts {
   readonly telemetry: TelemetryReader;
   /** The log of a context, on behalf of the principal, until the signal aborts. */
   readonly contextLog: (owner: string, path: string, principal: string, signal: AbortSignal, deadlineMs?: number) => ContextLog;
+  /** Declares the log restored from a backup; answers the generation of each of its databases. */
+  readonly declareLogRestored: (principal: string) => Promise<readonly number[]>;
   readonly headOffset: (owner: string, path: string, principal: string) => Promise<number>;
   readonly addresses: Addresses;
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;

@@ -1,9 +1,11 @@
 /** What a socket of `/api` holds: `authenticate` at first, and what it answers once the credential is right. */
 import type {
+  AdminApi,
   CreateProjectArgs,
   Credentials,
   IterateApi,
   ListProjectsArgs,
+  LogRestored,
   ProjectApi,
   ProjectInfo,
   ProjectsApi,
@@ -57,12 +59,14 @@ class Session extends ApiTarget implements SessionApi {
   readonly #scope: SessionScope;
   readonly #projects: ProjectsHandle;
   readonly #traces: AllTracesHandle;
+  readonly #admin: AdminHandle;
 
   constructor(scope: SessionScope) {
     super();
     this.#scope = scope;
     this.#projects = new ProjectsHandle(scope);
     this.#traces = new AllTracesHandle(scope);
+    this.#admin = new AdminHandle(scope);
   }
 
   async whoami(): Promise<SessionIdentity> {
@@ -75,6 +79,24 @@ class Session extends ApiTarget implements SessionApi {
 
   get traces(): TracesApi {
     return this.#traces;
+  }
+
+  get admin(): AdminApi {
+    return this.#admin;
+  }
+}
+
+class AdminHandle extends ApiTarget implements AdminApi {
+  readonly #scope: SessionScope;
+
+  constructor(scope: SessionScope) {
+    super();
+    this.#scope = scope;
+  }
+
+  declareLogRestored(): Promise<LogRestored> {
+    const { parts, principal } = this.#scope;
+    return this.#scope.call(async () => ({ generations: await parts.declareLogRestored(principal) }));
   }
 }
 
