@@ -75,11 +75,15 @@ async function withTunables(schema, declared) {
   return await format(JSON.stringify(schema), { ...(await resolveConfig(file)), filepath: file });
 }
 
-/** The JSON schema of a number or a choice; nothing for any other kind, which says where something is rather than how much of it. */
+/**
+ * The JSON schema of a number, a choice or a list of formats; nothing for any other kind, which says where something is rather than how
+ * much of it.
+ */
 function typeOf(expected, description) {
   const range = /^a whole number from (-?\d+) to (\d+)$/.exec(expected);
   if (range !== null) return { type: "integer", minimum: Number(range[1]), maximum: Number(range[2]), description };
   if (/^[a-z0-9-]+( or [a-z0-9-]+)*$/.test(expected)) return { type: "string", enum: expected.split(" or "), description };
+  if (expected.startsWith("types with a format")) return { type: "string", pattern: "^([a-z0-9/-]+=[0-9]+(,|$))*$", description };
   return undefined;
 }
 
