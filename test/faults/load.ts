@@ -36,6 +36,8 @@ export interface LoadOptions {
   readonly writers?: number;
   /** Contexts of the load's own choosing, in place of random ones. */
   readonly places?: readonly Place[];
+  /** What writers write, in place of odd bodies. */
+  readonly fresh?: typeof freshEvent;
 }
 
 /** A client's own pace, milliseconds: so that readers do not take the machine from the writers. */
@@ -117,11 +119,16 @@ export class Load {
     return `retried ${JSON.stringify(Object.fromEntries(retried))}, unexpected ${JSON.stringify(unexpected.slice(0, 3))}`;
   }
 
-  /** Ends the writers, lets every subscriber and follower come to the head, then ends them too. */
-  async stop(): Promise<void> {
+  /** Lets what is under way be answered, and sends nothing more. */
+  async stopWriting(): Promise<void> {
     this.#isWriting = false;
     this.#isReading = false;
     await Promise.all(this.#running);
+  }
+
+  /** Ends the writers, lets every subscriber and follower come to the head, then ends them too. */
+  async stop(): Promise<void> {
+    await this.stopWriting();
     const heads = new Map<string, number>();
     for (const { owner, path } of this.places) {
       const { headOffset } = await this.#doors.call("describeContext", 0, never, ({ context }) =>
@@ -192,7 +199,8 @@ export class Load {
     const mark = (index: number): string => `${this.#options.seed} ${this.#appends} ${index}`;
     this.#appends += 1;
     const size = 1 + Math.floor(this.#random() * 3);
-    const events: SentEvent[] = Array.from({ length: size }, (_, index) => freshEvent(this.#random, place.owner, mark(index)));
+    const { fresh = freshEvent } = this.#options;
+    const events: SentEvent[] = Array.from({ length: size }, (_, index) => fresh(this.#random, place.owner, mark(index)));
     if (chance < 0.2) events.push(keyedEvent(place.owner, `k${Math.floor(this.#random() * keysPerContext)}`));
     else if (chance < 0.3) events.push(controlEvent(this.#random, place.owner, mark(size)));
     const expectedOffset = chance > 0.85 ? (this.#acknowledged.get(context) ?? 1) + 1 : null;

@@ -58,7 +58,7 @@ export async function truthOf(places: readonly Place[], sources: TruthSources): 
 }
 
 /** Nothing is broken any more, but a connection may still be one of before: it is asked until it answers. */
-async function wholeLog({ context }: Clients, place: Place): Promise<SeenEvent[]> {
+export async function wholeLog({ context }: Clients, place: Place): Promise<SeenEvent[]> {
   const events: SeenEvent[] = [];
   for (let after = 0n; ;) {
     const page = await settled(() =>
