@@ -1,7 +1,9 @@
 import { itx } from "iterate/events";
 import { codedError } from "iterate/lib";
+import { createPool } from "@iterate-platform/service/postgres";
 import { eventually } from "@iterate-platform/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { endBackOff } from "./delivery/delivery.sql.js";
 import { query, TestPlatform } from "./platform.fixture.js";
 import { Counter, Scripted, startRunner, type ScriptedArgs, type TestRunner, type TestRunnerOptions } from "./runner.fixture.js";
 
@@ -62,6 +64,33 @@ describe("delivery to a native processor", () => {
     const [late] = await project.append("/a", { type: "tick" });
     await eventually(() => seen["all"]!.length === 4 && seen["later"]!.length === 1, slow);
     expect(seen).toEqual({ all: [2, 3, 4, late!.offset], later: [late!.offset] });
+  });
+
+  it("tries at once what backs off when its code is another, and starts to count anew", async () => {
+    const project = platform.project("/a");
+    let isBroken = true;
+    const of = await runner(
+      scripted(({ event }) => {
+        if (event?.type === "tick" && isBroken) throw codedError("CODE_FAILED", "the handler is broken");
+      }),
+      { env: { DELIVERY_RETRY_BASE_MS: "60000" } },
+    );
+    await project.subscribe("/a", "scripted", { consumes: ["tick"] });
+    const [tick] = await project.append("/a", { type: "tick" });
+    const failures = () => of.lines.filter(({ message }) => message === "delivery failed");
+    await eventually(() => failures().length === 1, slow);
+    expect(failures()[0]).toMatchObject({ verdict: "retry", attempt: 1 });
+    expect(failures()[0]!["nextTryInMs"]).toBeGreaterThanOrEqual(30_000);
+
+    const db = createPool({ url: platform.runnerDatabase.url, applicationName: "another-pod", max: 1 });
+    const endOfBackOff = () => db.query(endBackOff(project.owner, [{ path: "/a", name: "scripted" }]));
+    await endOfBackOff();
+    await eventually(() => failures().length === 2, slow);
+    expect(failures()[1]).toMatchObject({ attempt: 1 });
+    isBroken = false;
+    await endOfBackOff();
+    await settled(of, project.owner, "/a", "scripted", tick!.offset);
+    await db.end();
   });
 
   it("[iterate-49] halts after its attempts with one fact, and a resume delivers from the cursor", async () => {

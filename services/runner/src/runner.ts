@@ -8,6 +8,7 @@ import type { ExecutionClaims, Trust } from "@iterate-platform/service/trust";
 import type { runnerConfig } from "./config.js";
 import { Attempts, attemptTimes, type AttemptsParts } from "./delivery/attempt.js";
 import { chargeRules } from "./delivery/charge.js";
+import { endBackOff as endBackOffOf } from "./delivery/delivery.sql.js";
 import { FairTurns } from "./delivery/fair-turns.js";
 import { deliveryCode } from "./delivery/facts.js";
 import { Hosts } from "./delivery/hosts.js";
@@ -89,8 +90,19 @@ export function composeRunner(parts: RunnerParts): Runner {
   const itx = { log: contextLog, snapshots, names: new ProjectNames(contextLog) };
   const { newInvocationId } = parts;
 
+  const endBackOff = async (owner: string, rows: readonly { readonly context: string; readonly name: string }[]): Promise<void> => {
+    await db.query(
+      endBackOffOf(
+        owner,
+        rows.map(({ context, name }) => ({ path: context, name })),
+      ),
+    );
+  };
   const native = new NativeHosts(
-    { ...builtinProcessors({ log: contextLog, builds, code, isolates, newInvocationId, report }), ...parts.processors },
+    {
+      ...builtinProcessors({ log: contextLog, builds, code, isolates, newInvocationId, endBackOff, report }),
+      ...parts.processors,
+    },
     contextLog,
     report,
   );

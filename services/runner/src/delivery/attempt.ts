@@ -57,11 +57,15 @@ export interface Attempt {
   readonly target: Target;
 }
 
-export type AttemptOutcome =
+export type AttemptOutcome = (
   | { readonly kind: "committed"; readonly row: DeliveryRow; readonly owes: boolean }
   /** Nothing answers to the target. */
   | { readonly kind: "missing"; readonly failure: AttemptFailure }
-  | { readonly kind: "setback"; readonly setback: Setback };
+  | { readonly kind: "setback"; readonly setback: Setback }
+) & {
+  /** Of the attempt's own trace; absent when it is not traced. */
+  readonly traceId?: string;
+};
 
 /** Tokens outlive the work they are made for by this much. */
 const tokenGraceS = 60;
@@ -97,7 +101,11 @@ export class Attempts {
     const links = linksFrom(new Set(page.events.slice(0, maxLinks).map(({ traceparent }) => traceparent)));
     // A delivery is no part of the append that caused it: it may come much later, again, and for many appends at once.
     const startedAt = performance.now();
-    const outcome = await withNewRoot("deliver", { kind: "consumer", links, attributes }, (span) => this.#run(attempt, span));
+    const outcome = await withNewRoot("deliver", { kind: "consumer", links, attributes }, async (span) => {
+      const traceId = currentTraceparent().split("-")[1];
+      const ended = await this.#run(attempt, span);
+      return traceId === undefined ? ended : { ...ended, traceId };
+    });
     this.#parts.observe?.(
       outcome.kind === "setback" ? outcome.setback.kind : outcome.kind,
       page.events.length,

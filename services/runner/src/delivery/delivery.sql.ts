@@ -241,6 +241,22 @@ export function endWait(fence: Fence): Statement {
   };
 }
 
+/**
+ * Lets what waits after a failure be tried now, as if nothing had failed before: its code is another. It may be sent by any pod, for it
+ * decides nothing about the delivery; the new version makes an owner that has an attempt under way read the row again.
+ */
+export function endBackOff(owner: string, places: readonly { readonly path: string; readonly name: string }[]): Statement {
+  return {
+    name: "end_back_off",
+    text: `
+      update delivery set due_at = clock_timestamp(), attempt = 0, charged = 0, version = version + 1
+      from unnest($2::text[], $3::text[]) as place (path, name)
+      where delivery.owner = $1 and delivery.path = place.path and delivery.name = place.name
+        and status = 'retrying' and due_at is not null`,
+    values: [owner, places.map(({ path }) => path), places.map(({ name }) => name)],
+  };
+}
+
 /** Stores a cursor that moved over events nobody takes. */
 export function moveCursor(fence: Fence, cursor: number): Statement {
   return {

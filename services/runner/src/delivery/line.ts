@@ -11,7 +11,7 @@ import type { Queryable, Statement } from "@iterate-platform/service/postgres";
 import { codedError, errorCode } from "iterate/lib";
 import type { Lease } from "../lease/lease.js";
 import type { ContextLog } from "../log/contract.js";
-import { afterSetback, type ChargeRules, type Setback } from "./charge.js";
+import { afterSetback, type ChargeRules, type Setback, type Verdict } from "./charge.js";
 import type { ContextKey, DeliveryRow } from "./contract.js";
 import { RowChanged } from "./contract.js";
 import { commitSetback, deliveryRow, endWait, moveCursor, rowById, type DeliveryColumns, type Fence } from "./delivery.sql.js";
@@ -111,6 +111,12 @@ export class SubscriptionLine {
       // A poke that came while the pump was ending.
       if (this.#isWanted) this.poke();
     });
+  }
+
+  /** Something of the context is due, as the rows say: a wait that is known here may have been cut short there. */
+  visit(): void {
+    if (this.#dueAtMs !== null && this.#dueAtMs > this.#parts.monotonicMs()) this.#mustReload = true;
+    this.poke();
   }
 
   /** Nothing is owed up to `through`, or something durable says when to come back. */
@@ -265,6 +271,7 @@ export class SubscriptionLine {
         ? { kind: "dangling", waits: this.#waits + 1, failure: outcome.failure }
         : this.#counted(outcome.setback),
       attempt,
+      outcome.traceId,
     );
   }
 
@@ -316,12 +323,13 @@ export class SubscriptionLine {
     tried: { events: number; lastOffset: number },
     setback: Setback,
     attempt?: Attempt,
+    traceId?: string,
   ): Promise<void> {
     if (row.version !== this.#row.version) throw new RowChanged("the row was configured anew");
     const verdict = afterSetback(row.charge, tried, setback, this.#parts.rules.charge, this.#parts.random);
     const error = failureText(setback.failure);
     if (setback.kind === "away" || setback.kind === "dangling") this.#waits = setback.waits;
-    this.#tell(verdict.kind, setback, tried);
+    this.#tell(verdict, setback, tried, traceId);
     if (verdict.kind === "skip") {
       if (attempt === undefined) throw codedError("INTERNAL", "only an attempt can count as done");
       const skipped = await this.#parts.attempts.skip(attempt);
@@ -351,15 +359,18 @@ export class SubscriptionLine {
     this.#mayOwe = true;
   }
 
-  #tell(verdict: string, { kind, failure }: Setback, tried: { events: number; lastOffset: number }): void {
+  #tell(verdict: Verdict, { kind, failure }: Setback, tried: { events: number; lastOffset: number }, traceId?: string): void {
     const fields = {
       outcome: kind,
-      verdict,
+      verdict: verdict.kind,
+      ...(verdict.kind === "skip" ? {} : { attempt: verdict.charge.attempt }),
+      ...(verdict.kind === "retry" ? { nextTryInMs: verdict.delayMs } : {}),
       code: failure.code,
       reason: failure.message,
       events: tried.events,
       afterOffset: this.#cursor,
       throughOffset: tried.lastOffset,
+      ...(traceId === undefined ? {} : { traceId }),
       ...(failure.stack === undefined ? {} : { stack: failure.stack }),
     };
     if (kind === "away" || kind === "dangling") this.#report.info("delivery waits", fields);

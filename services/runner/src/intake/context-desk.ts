@@ -69,7 +69,7 @@ export class ContextDesk {
   /** Something of this context is due or owed: make sure that its lines exist and look. */
   visit(): void {
     if (this.#controlTaken < 0) return this.#want();
-    for (const line of this.#lines.values()) line.poke();
+    for (const line of this.#lines.values()) line.visit();
   }
 
   /** Nothing of the commits up to `through` is owed to anyone. */

@@ -4,9 +4,10 @@
  * that say the same already are left alone.
  */
 import type { Bundle, BundleEntry } from "@iterate-platform/proto/iterate/bundler/v1/build";
+import type { ConfigPointer } from "@iterate-platform/proto/iterate/context/v1/context";
 import type { Log } from "@iterate-platform/service/log";
 import { itx, project } from "iterate/events";
-import { codedError, isCodedError, type CodedError } from "iterate/lib";
+import { codedError, isCodedError, resolveContextPath, type CodedError } from "iterate/lib";
 import type { BundleDescription, IsolateBundle, IsolatePool } from "../../isolate/client.js";
 import type { NativeEnvironment } from "../native-hosts.js";
 import type { BuildClient, PublishedCode } from "../published-code.js";
@@ -22,6 +23,8 @@ export interface PublisherParts {
   readonly code: PublishedCode;
   readonly isolates: Pick<IsolatePool, "describe">;
   readonly newInvocationId: () => string;
+  /** Lets subscriptions that wait after a failure be tried at once. */
+  readonly endBackOff: (owner: string, rows: readonly RowName[]) => Promise<void>;
   /** Told, in the project's name, how each publication ended. */
   readonly report: Log;
 }
@@ -52,6 +55,7 @@ export class BundlePublisher implements Publisher {
     } catch (error) {
       return await this.#fail(candidate, refusal(error));
     }
+    const before = await this.#parts.code.pointer(this.#environment.owner, this.#environment.scope.signal);
     try {
       await this.#point(candidate, bundle);
     } catch (error) {
@@ -60,6 +64,8 @@ export class BundlePublisher implements Publisher {
       throw error;
     }
     const subscriptions = await this.#rows.configure(candidate, bundle.processors, description, bundle.entries, former);
+    const mended = rowsWithNewCode(candidate, bundle, before);
+    if (mended.length > 0) await this.#parts.endBackOff(this.#environment.owner, mended);
     this.#parts.report.info("a push is published", this.#about(candidate));
     return { status: "published", subscriptions };
   }
@@ -147,6 +153,24 @@ export class BundlePublisher implements Publisher {
   #about({ commitOid }: Candidate) {
     return { owner: this.#environment.owner, context: "/", commitOid };
   }
+}
+
+/**
+ * The declared rows whose module is another than the published one's. When the publication is repeated the published one is its own:
+ * then all of them, for nobody knows how far the attempt before had come.
+ */
+export function rowsWithNewCode(
+  { offset }: Candidate,
+  { processors, entries }: Pick<Bundle, "processors" | "entries">,
+  before: Pick<ConfigPointer, "generation" | "modules"> | null,
+): RowName[] {
+  const identityBefore = new Map(
+    before === null || before.generation === BigInt(offset) ? [] : before.modules.map(({ file, identity }) => [file, identity]),
+  );
+  const identity = new Map(entries.map((entry) => [entry.file, entry.identity]));
+  return processors
+    .filter(({ file }) => identityBefore.get(file) !== identity.get(file))
+    .map(({ context, name }) => ({ context: resolveContextPath("/", context), name }));
 }
 
 /** Nothing is wrong with the commit: what came after it is published in its place. */
