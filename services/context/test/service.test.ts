@@ -4,9 +4,11 @@ import type { EventInput } from "@iterate-platform/proto/iterate/type/v1/event";
 import type { StreamEventsResponse } from "@iterate-platform/proto/iterate/context/v1/context";
 import { SignatureScheme } from "@iterate-platform/proto/iterate/context/v1/secret";
 import type { ExecutionClaims } from "@iterate-platform/service/caller";
+import { ContextLog } from "@iterate-platform/service/context-log";
 import { newId, partitionOf, uuidv7 } from "@iterate-platform/service/ids";
 import { migrate } from "@iterate-platform/service/migrations";
 import { eventually, useNats, useTestDatabase } from "@iterate-platform/testing";
+import type { StreamEvent } from "iterate/api";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ContextProcess, Deployment, type Clients } from "./context-process.js";
 
@@ -44,7 +46,7 @@ const input = (n: number, type = "test/a"): EventInput => ({
 });
 const append = async (clients: Clients, context: { owner: string; path: string }, ...events: EventInput[]): Promise<number> =>
   Number((await clients.context.append({ context, appendId: uuidv7(), events })).receipts.at(-1)!.offset);
-const all = { afterOffset: 0n, limit: 0, types: [] as string[] };
+const all = { afterOffset: 0n, limit: 0, types: [] as string[], includeEphemeral: false };
 
 describe("the service over gRPC", () => {
   test("answers through every process what was acknowledged through any", async () => {
@@ -78,7 +80,7 @@ describe("the service over gRPC", () => {
     });
     await append(ingress, context, input(1), input(2));
     const seen: bigint[] = [];
-    const stream = other.context.streamEvents({ context, afterOffset: 0n, types: ["test/a"] });
+    const stream = other.context.streamEvents({ context, afterOffset: 0n, types: ["test/a"], includeEphemeral: false });
     const reading = (async () => {
       for await (const { events } of stream) {
         seen.push(...events.map(({ offset }) => offset));
@@ -92,6 +94,47 @@ describe("the service over gRPC", () => {
     const described = await other.context.describeContext({ context });
     expect(described).toMatchObject({ headOffset: 6n, commitNo: 2n, lastControl: 1n });
     expect(described.createdAtUs).toBeGreaterThan(1_700_000_000_000_000n);
+  });
+
+  test("answers ephemeral events as they were taken, tells them through every process and stores none", async () => {
+    const context = newContext();
+    const log = (clients: Clients) => new ContextLog(clients.context, context, { principal: "usr_1" });
+    await log(ingress).append([{ type: "test/a" }]);
+    const frame = { type: "test/progress-frame", payload: { percent: 40 }, metadata: ["m"], ephemeral: true };
+    const seen: StreamEvent[] = [];
+    const following = (async () => {
+      for await (const { events } of log(other).follow({ afterOffset: 0, includeEphemeral: true })) {
+        seen.push(...events);
+        if (seen.length >= 6) return;
+      }
+    })();
+    await eventually(() => seen.length === 2);
+    const waiting = log(other).wait({ type: "test/progress-frame" });
+    let frames: StreamEvent[] = [];
+    // The first ones may come before the broker has the subscription of the other process.
+    await eventually(async () => {
+      frames = await log(ingress).append([frame, { type: "test/a" }, frame]);
+      return seen.length >= 6;
+    });
+    await following;
+    expect(frames).toMatchObject([
+      { ephemeral: true, payload: { percent: 40 }, metadata: ["m"] },
+      { type: "test/a" },
+      { ephemeral: true },
+    ]);
+    expect(frames[0]!.source).toEqual({ origin: "/", cause: frames[1]!.source.cause, principal: "usr_1" });
+    const told = seen.find(({ ephemeral }) => ephemeral === true)!;
+    expect(Object.keys(told).toSorted()).toEqual(Object.keys(frames[0]!).toSorted());
+    expect(seen.map(({ offset }) => offset)).toEqual(seen.map(({ offset }) => offset).toSorted((a, b) => a - b));
+    expect(await waiting).toMatchObject({ ephemeral: true, type: "test/progress-frame" });
+    const plain = await log(ingress).read();
+    expect(plain.events.some(({ ephemeral }) => ephemeral === true)).toBe(false);
+    expect(plain.ephemeralsIncluded).toBeUndefined();
+    const here = await log(ingress).read({ includeEphemeral: true });
+    expect(here).toMatchObject({ ephemeralsIncluded: true, atHead: true });
+    expect(here.events.at(-1)).toEqual(frames[2]);
+    expect(here.scannedThroughOffset).toBe(frames[1]!.offset);
+    expect(await log(other).read({ includeEphemeral: true })).toMatchObject({ ephemeralsIncluded: false, events: plain.events });
   });
 
   test("describes a subscription as it was configured", async () => {
@@ -117,6 +160,7 @@ describe("the service over gRPC", () => {
         haltedAtOffset: 0n,
         resumedAtOffset: 0n,
         resumedAfterOffset: undefined,
+        missedBelowOffset: 0n,
       },
     ]);
   });
@@ -198,7 +242,7 @@ describe("the service over gRPC", () => {
       code: "FORBIDDEN",
     });
     await expect(
-      runner.context.streamEvents({ context, afterOffset: 0n, types: [] }, { execution: foreign }).next(),
+      runner.context.streamEvents({ context, afterOffset: 0n, types: [], includeEphemeral: false }, { execution: foreign }).next(),
     ).rejects.toMatchObject({ code: "FORBIDDEN" });
   });
 
@@ -242,7 +286,9 @@ describe("the service over gRPC", () => {
       last = await append(ingress, context, ...Array.from({ length: 300 }, () => ({ ...input(0), payload: body })));
     const before = await one.metric('process_memory_usage_bytes{kind="rss"');
     const clients = one.as("runner");
-    const streams = Array.from({ length: 12 }, () => clients.context.streamEvents({ context, afterOffset: 0n, types: [] }));
+    const streams = Array.from({ length: 12 }, () =>
+      clients.context.streamEvents({ context, afterOffset: 0n, types: [], includeEphemeral: false }),
+    );
     const first = await Promise.all(streams.map(async (stream) => (await stream.next()).value!.events.length));
     expect(Math.min(...first)).toBeGreaterThan(0);
     await append(ingress, context, input(1));
@@ -264,7 +310,7 @@ describe("the end of a process", () => {
     const context = newContext();
     await append(clients, context, input(0));
     expect((await process.admin("/readyz")).status).toBe(200);
-    const stream = clients.context.streamEvents({ context, afterOffset: undefined, types: [] });
+    const stream = clients.context.streamEvents({ context, afterOffset: undefined, types: [], includeEphemeral: false });
     await stream.next();
     const streamEnd = countTo(stream, Infinity).catch((error: unknown) => error);
     const waitEnd = clients.context
@@ -290,7 +336,7 @@ describe("the end of a process", () => {
     expect((await alone.admin("/readyz")).status).toBe(200);
     const context = newContext();
     const clients = alone.as("ingress");
-    const stream = clients.context.streamEvents({ context, afterOffset: 0n, types: [] });
+    const stream = clients.context.streamEvents({ context, afterOffset: 0n, types: [], includeEphemeral: false });
     await stream.next();
     await append(ingress, context, input(1));
     expect((await stream.next()).value!.events).toHaveLength(2);

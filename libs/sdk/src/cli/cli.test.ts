@@ -186,6 +186,64 @@ describe("events", () => {
     await until(() => deployment.connections === 0);
   });
 
+  it("appends ephemeral events, which are not stored, and tails them where they are asked for", async () => {
+    const plain = start("events tail --project acme --json");
+    const all = start("events tail --project acme --ephemeral --limit 3");
+    await until(() => deployment.subscriptions === 2);
+    await iterate("events append acme/opened --project acme");
+    const appended = await iterate([
+      "events",
+      "append",
+      "acme/progress-frame",
+      '{"percent":40}',
+      "--project",
+      "acme",
+      "--ephemeral",
+    ]);
+    expect(appended.out).toBe('     2  2000-01-01T00:00:02.000Z  acme/progress-frame  (ephemeral)  {"percent":40}\n');
+    await iterate("events append acme/closed --project acme");
+    expect(await all.exitCode).toBe(0);
+    expect(all.out.split("\n").map((line) => line.trim().split("  ")[0])).toEqual(["1", "2", "3", ""]);
+    await until(() => plain.out.split("\n").length === 3);
+    expect(plain.out).not.toContain("frame");
+    expect((await iterate("events read --project acme")).out).not.toContain("frame");
+    plain.interrupt();
+    expect(await plain.exitCode).toBe(0);
+    const refused = await iterate("events append acme/progress-frame --project acme --ephemeral --key k");
+    expect([refused.exitCode, refused.err]).toEqual([1, expect.stringContaining("idempotency key")]);
+  });
+
+  it.each([
+    [1, ["1"]],
+    [2, ["1", "2"]],
+    [5, ["1", "2", "3", "4", "5"]],
+  ])("tails %i events and ends", async (limit, offsets) => {
+    await deployment.append("acme", "/", ...Array.from({ length: 5 }, (_, n) => ({ type: "t", payload: n })));
+    const tail = start(`events tail --project acme --after 0 --limit ${limit}`);
+    expect(await tail.exitCode).toBe(0);
+    expect(
+      tail.out
+        .trim()
+        .split("\n")
+        .map((line) => line.trim().split("  ")[0]),
+    ).toEqual(offsets);
+    await until(() => deployment.connections === 0);
+  });
+
+  it("counts what it printed over a lost connection", async () => {
+    const tail = start("events tail --project acme --after 0 --limit 3");
+    await deployment.append("acme", "/", { type: "t" }, { type: "t" });
+    await until(() => tail.out.split("\n").length === 3);
+    deployment.cut();
+    await deployment.append("acme", "/", { type: "t" }, { type: "t" });
+    expect(await tail.exitCode).toBe(0);
+    expect(tail.out.trim().split("\n")).toHaveLength(3);
+  });
+
+  it.each(["--limit 0", "--limit -1", "--limit x"])("refuses to tail %s", async (flag) => {
+    expect(await iterate(`events tail --project acme ${flag}`)).toMatchObject({ exitCode: 2 });
+  });
+
   it("goes on after a lost connection where it was, without gap or repetition", async () => {
     await deployment.append("acme", "/", { type: "t", payload: 1 }, { type: "t", payload: 2 });
     const tail = start("events tail --project acme --after 1 --json");

@@ -11,11 +11,17 @@ import type { Surroundings } from "./surroundings.js";
 interface AppendFlags extends ContextFlags {
   readonly metadata?: string;
   readonly key?: string;
+  readonly ephemeral?: true;
 }
 
 interface ReadFlags extends ContextFlags {
   readonly after?: string;
   readonly type?: readonly string[];
+}
+
+interface TailFlags extends ReadFlags {
+  readonly ephemeral?: true;
+  readonly limit?: string;
 }
 
 /** Most events one page of the platform holds. */
@@ -34,6 +40,7 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
     .argument("[payload]", "JSON; - reads it from standard input")
     .option("--metadata <json>", "JSON kept beside the payload")
     .option("--key <key>", "idempotency key: sending the same event again answers the stored one")
+    .option("--ephemeral", "tell it to those who follow the log now, and do not store it")
     .action(async (type: string, payload: string | undefined, flags: AppendFlags) => {
       const text = payload === "-" ? await surroundings.readInput() : payload;
       const input = {
@@ -41,6 +48,7 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
         ...(text === undefined ? {} : { payload: parseJson("the payload", text) }),
         ...(flags.metadata === undefined ? {} : { metadata: parseJson("--metadata", flags.metadata) }),
         ...(flags.key === undefined ? {} : { idempotencyKey: flags.key }),
+        ...(flags.ephemeral === undefined ? {} : { ephemeral: true }),
       };
       using connection = await connect(flags, surroundings);
       await printAll(flags, await connection.session.projects.get(flags.project).cd(flags.context).append(input));
@@ -66,12 +74,16 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
 
   withReadFlags(events.command("tail"))
     .description("print events as they commit, until interrupted; a lost connection goes on where it was")
-    .action(async (flags: ReadFlags) => {
+    .option("--ephemeral", "ephemeral events too, those that come from now on")
+    .option("--limit <count>", "end after so many events")
+    .action(async (flags: TailFlags) => {
       await follow({
         connect: () => connect(flags, surroundings),
         project: flags.project,
         context: flags.context,
         ...(flags.after === undefined ? {} : { afterOffset: parseCount("--after", flags.after, 0) }),
+        ...(flags.limit === undefined ? {} : { limit: parseCount("--limit", flags.limit, 1) }),
+        ...(flags.ephemeral === undefined ? {} : { includeEphemeral: true }),
         ...typesOf(flags),
         onEvents: (all) => printAll(flags, all),
         onLost: ({ message }, waitMs, afterOffset) =>

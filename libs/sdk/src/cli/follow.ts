@@ -1,6 +1,7 @@
 /**
  * Follows a context over as many connections as it takes. `connecting` → `following` → (lost) `waiting` → `connecting`; the ladder starts
- * again with each frame. It ends when interrupted, when a failure cannot be retried, when the first connection fails, or with the ladder.
+ * again with each frame. It ends when interrupted, with the last event that was wanted, when a failure cannot be retried, when the first
+ * connection fails, or with the ladder.
  */
 import type { EventsFrame } from "../api/session.js";
 import { toCodedError, type CodedError } from "../lib/coded-error.js";
@@ -17,6 +18,9 @@ export interface FollowOptions {
   /** Absent: from the head at the first connection. */
   readonly afterOffset?: number;
   readonly types?: readonly string[];
+  readonly includeEphemeral?: boolean;
+  /** Events after which it ends; absent: never. */
+  readonly limit?: number;
   readonly onEvents: (events: readonly StreamEvent[]) => Promise<void>;
   /** Called before each wait. */
   readonly onLost: (error: CodedError, waitMs: number, afterOffset: number | undefined) => void;
@@ -24,16 +28,16 @@ export interface FollowOptions {
   readonly signal: AbortSignal;
 }
 
-/** Resolves when interrupted. Throws the failure that ended it. Delivers each event once, in order. */
+/** Resolves when interrupted or after `limit` events. Throws the failure that ended it. Delivers each event once, in order. */
 export async function follow(options: FollowOptions): Promise<void> {
-  const place: Place = { afterOffset: options.afterOffset, failures: 0, hasFollowed: false };
-  while (!options.signal.aborted) {
+  const place: Place = { afterOffset: options.afterOffset, left: options.limit ?? Infinity, failures: 0, hasFollowed: false };
+  while (!options.signal.aborted && place.left > 0) {
     try {
       await followOnce(options, place);
     } catch (thrown) {
       const error = toCodedError(thrown);
       const waitMs = reconnectLadderMs[place.failures];
-      if (options.signal.aborted) return;
+      if (options.signal.aborted || place.left === 0) return;
       if (!error.retryable || !place.hasFollowed || waitMs === undefined) throw error;
       place.failures += 1;
       options.onLost(error, waitMs, place.afterOffset);
@@ -44,21 +48,28 @@ export async function follow(options: FollowOptions): Promise<void> {
 
 interface Place {
   afterOffset: number | undefined;
+  /** Events still wanted. */
+  left: number;
   failures: number;
   hasFollowed: boolean;
 }
 
-async function followOnce({ connect, project, context, types, onEvents, signal }: FollowOptions, place: Place): Promise<void> {
+async function followOnce(options: FollowOptions, place: Place): Promise<void> {
+  const { connect, project, context, types, includeEphemeral, onEvents, signal } = options;
   const interrupted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   using connection = await unlessInterrupted(connect(), interrupted);
   if (connection === undefined) return;
+  const { promise: satisfied, resolve: satisfy } = Promise.withResolvers<void>();
   let delivering: Promise<void> = Promise.resolve();
   const onFrame = (frame: EventsFrame): Promise<void> => (delivering = deliver(frame));
   const deliver = async ({ events, scannedThroughOffset }: EventsFrame): Promise<void> => {
-    if (signal.aborted) return;
-    if (events.length > 0) await onEvents(events);
+    if (signal.aborted || place.left === 0) return;
+    const wanted = events.slice(0, place.left);
+    if (wanted.length > 0) await onEvents(wanted);
+    place.left -= wanted.length;
     place.afterOffset = scannedThroughOffset;
     place.failures = 0;
+    if (place.left === 0) satisfy();
   };
   using subscription = await connection.session.projects
     .get(project)
@@ -67,10 +78,11 @@ async function followOnce({ connect, project, context, types, onEvents, signal }
       onEvents: onFrame,
       ...(place.afterOffset === undefined ? {} : { afterOffset: place.afterOffset }),
       ...(types === undefined ? {} : { types }),
+      ...(includeEphemeral === undefined ? {} : { includeEphemeral }),
     });
   place.hasFollowed = true;
   try {
-    await Promise.race([subscription.closed(), interrupted]);
+    await Promise.race([subscription.closed(), interrupted, satisfied]);
   } finally {
     // The next connection starts behind the frame that a slow reader is still taking.
     if (!signal.aborted) await delivering;

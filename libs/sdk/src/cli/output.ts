@@ -13,12 +13,13 @@ export function printable(text: string): string {
 }
 
 /** An event on a line. What it says failed comes first and whole, in lines of its own where it has several. */
-export function eventLine({ offset, createdAt, type, payload }: StreamEvent): string {
+export function eventLine({ offset, createdAt, type, payload, ephemeral }: StreamEvent): string {
   const { failure, rest } = failureIn(payload);
   const [first, ...more] = failure === null ? [] : linesOf(failure);
   const body = rest === undefined ? "" : printable(JSON.stringify(rest));
   const shown = body.length > maxShownChars ? `${body.slice(0, maxShownChars)}…` : body;
-  const words = [String(offset).padStart(6), createdAt, printable(type), first ?? "", shown].filter((word) => word !== "");
+  const kind = ephemeral === true ? "(ephemeral)" : "";
+  const words = [String(offset).padStart(6), createdAt, printable(type), kind, first ?? "", shown].filter((word) => word !== "");
   return `${words.join("  ")}\n${below(more)}`;
 }
 

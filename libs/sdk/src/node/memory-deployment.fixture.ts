@@ -31,7 +31,7 @@ import type {
   WebhookEndpointsApi,
 } from "../api/index.js";
 import { codedError, resolveContextPath } from "../lib/index.js";
-import type { EventInput } from "../stream/event.js";
+import type { EventInput, StreamEvent } from "../stream/event.js";
 import { memoryStream, type MemoryStream } from "../stream/test-support.js";
 
 interface Project {
@@ -50,6 +50,8 @@ export class MemoryDeployment {
   readonly logFailures: Error[] = [];
   /** Called after each append, so that subscriptions go on. */
   readonly listeners = new Set<() => void>();
+  /** Told of each ephemeral event: the project's slug and the event. */
+  readonly ephemeralListeners = new Set<(slug: string, event: StreamEvent) => void>();
   /** Subscriptions not yet disposed. */
   subscriptions = 0;
   /** Ends all subscriptions with the error. */
@@ -104,6 +106,7 @@ export class MemoryDeployment {
   async append(slug: string, path: string, ...events: EventInput[]): ReturnType<ContextApi["append"]> {
     const committed = await this.log(slug, path).append(events);
     for (const listener of this.listeners) listener();
+    for (const event of committed) if (event.ephemeral === true) for (const tell of this.ephemeralListeners) tell(slug, event);
     return committed;
   }
 }
@@ -210,7 +213,8 @@ class Context extends RpcTarget implements ContextApi {
   async subscribe(target: EventsCallback | SubscribeArgs): Promise<SubscriptionApi> {
     const args = typeof target === "function" ? { onEvents: target } : target;
     const log = this.#deployment.log(this.#slug, this.#path);
-    return new Subscription(this.#deployment, log, args, args.afterOffset ?? log.events.length);
+    const isHere = (slug: string, { path }: StreamEvent): boolean => slug === this.#slug && path === this.#path;
+    return new Subscription(this.#deployment, log, args, args.afterOffset ?? headOf(log), isHere);
   }
 }
 
@@ -299,10 +303,20 @@ class Traces extends RpcTarget implements ProjectTracesApi {
   }
 }
 
+function headOf({ events }: MemoryStream): number {
+  return events.at(-1)?.offset ?? 0;
+}
+
 class Subscription extends RpcTarget implements SubscriptionApi {
   readonly #closed: Promise<void>;
   readonly #dispose: () => void;
-  constructor(deployment: MemoryDeployment, log: MemoryStream, { types, onEvents }: SubscribeArgs, after: number) {
+  constructor(
+    deployment: MemoryDeployment,
+    log: MemoryStream,
+    { types, includeEphemeral, onEvents }: SubscribeArgs,
+    after: number,
+    isHere: (slug: string, event: StreamEvent) => boolean,
+  ) {
     super();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const callback = (onEvents as RpcStub<EventsCallback>).dup();
@@ -319,17 +333,22 @@ class Subscription extends RpcTarget implements SubscriptionApi {
           await callback(page);
           told = true;
           after = page.scannedThroughOffset;
-          return page.atHead && after === log.events.length;
+          return page.atHead && after === headOf(log);
         })
         .then((isAtRest) => {
           busy = false;
           if (!isAtRest) go();
         }, reject);
     };
+    const tell = (slug: string, event: StreamEvent): void => {
+      if (isHere(slug, event)) void callback({ events: [event], scannedThroughOffset: after, atHead: true });
+    };
+    if (includeEphemeral === true) deployment.ephemeralListeners.add(tell);
     deployment.listeners.add(go);
     deployment.endings.add(reject);
     this.#closed = promise.finally(() => {
       deployment.listeners.delete(go);
+      deployment.ephemeralListeners.delete(tell);
       deployment.endings.delete(reject);
       deployment.subscriptions -= 1;
       callback[Symbol.dispose]();

@@ -69,7 +69,7 @@ export class CommitNews {
     this.rings = new EphemeralRings({
       nowMs: () => timers.nowMs(),
       onKept: (address) => {
-        const listening = this.hub.listen(address);
+        const listening = this.hub.listen(address, "commits");
         return () => listening.close();
       },
     });
@@ -80,7 +80,9 @@ export class CommitNews {
   readonly observe = (batch: CommittedBatch): void => {
     for (const commit of batch.commits) {
       this.livePublisher.flush(commit.head);
-      if (this.hub.isListenedTo(commit.head.address)) this.hub.hint(committedHint(commit, batch.atUs, maxRecentBytes));
+      const { address } = commit.head;
+      if (this.hub.isListenedTo(address))
+        this.hub.hint(committedHint(commit, batch.atUs, this.hub.isRead(address) ? maxRecentBytes : 0));
     }
     this.publisher.add(batch);
   };

@@ -45,8 +45,8 @@ export interface LiveEvents {
   readonly through: number;
 }
 
-/** `all`: ephemeral events too, those that are told from now on. */
-export type Heard = "stored" | "all";
+/** `commits`: that there are commits, for who holds no events. `all`: ephemeral events too, those that are told from now on. */
+export type Heard = "commits" | "stored" | "all";
 
 /** One listener's view of one context. It never loses a commit for good, and holds nothing for a listener that is slow. */
 export interface Listening {

@@ -31,6 +31,8 @@ interface Listened {
   readonly address: ContextAddress;
   readonly watch: Watch;
   listeners: number;
+  /** Of them, those who read events. */
+  readers: number;
   /** Of them, those of ephemeral events. */
   ephemeralListeners: number;
   /** Under way, and whether it is to be done once more. */
@@ -86,6 +88,7 @@ export class LiveHub implements LiveCommits {
         address,
         watch: new Watch(),
         listeners: 0,
+        readers: 0,
         ephemeralListeners: 0,
         confirming: undefined,
         isToConfirm: false,
@@ -95,6 +98,7 @@ export class LiveHub implements LiveCommits {
       void this.#confirm(listened);
     }
     listened.listeners += 1;
+    if (heard !== "commits") listened.readers += 1;
     if (heard === "all") {
       listened.ephemeralListeners += 1;
       if (listened.ephemeralListeners === 1) this.#parts.onEphemeralsListened?.(address, true);
@@ -106,7 +110,8 @@ export class LiveHub implements LiveCommits {
   hint(commit: CommitHint): void {
     const listened = this.#listened.get(keyOf(commit.address));
     if (listened === undefined) return;
-    const mustConfirm = this.#measured(listened, () => listened.watch.hint(commit));
+    const held = listened.readers > 0 ? commit : { ...commit, events: undefined, bytes: 0 };
+    const mustConfirm = this.#measured(listened, () => listened.watch.hint(held));
     if (mustConfirm) void this.#confirm(listened);
   }
 
@@ -130,6 +135,11 @@ export class LiveHub implements LiveCommits {
 
   isListenedTo(address: ContextAddress): boolean {
     return this.#listened.has(keyOf(address));
+  }
+
+  /** Whether somebody who listens to a context reads its events. */
+  isRead(address: ContextAddress): boolean {
+    return (this.#listened.get(keyOf(address))?.readers ?? 0) > 0;
   }
 
   /** Asks for the truth of every listened-to context, in one query as far as they were not being asked for already. */
@@ -210,8 +220,9 @@ export class LiveHub implements LiveCommits {
             this.#parts.onEphemeralsListened?.(listened.address, false);
           }
         }
+        if (heard !== "commits") listened.readers -= 1;
+        if (listened.readers === 0) this.#letGo(listened);
         if (listened.listeners > 0) return;
-        this.#letGo(listened);
         this.#listened.delete(key);
         this.#parts.onListened?.(listened.address, false);
       },

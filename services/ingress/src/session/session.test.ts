@@ -139,12 +139,15 @@ test("an append carries the principal and drops a forged source", async () => {
 test.for([
   ["append", [{ type: 5 }]],
   ["append", [{ type: "t", extra: 1 }]],
+  ["append", [{ type: "t", ephemeral: "yes" }]],
   ["readEvents", [{ limit: 1001 }]],
   ["readEvents", [{ afterOffset: -1 }]],
+  ["readEvents", [{ includeEphemeral: 1 }]],
   ["waitForEvent", [{}]],
   ["waitForEvent", [{ type: "a", types: ["b"] }]],
   ["waitForEvent", [{ type: "a", timeoutMs: 120_001 }]],
   ["subscribe", [5]],
+  ["subscribe", [{ includeEphemeral: "all", onEvents: 1 }]],
   ["cd", [5]],
 ] as const)("%s with %j is INVALID_INPUT", async ([method, args]) => {
   const { api } = connect(await serve());
@@ -165,6 +168,25 @@ test("a subscription starts after the head, goes on over a lost log, and ends wi
   const end = subscription.closed();
   subscription[Symbol.dispose]();
   await expect(end).resolves.toBeUndefined();
+});
+
+test("a subscription to ephemeral events asks the log for them, and one that does not ask has none", async () => {
+  const asked: boolean[] = [];
+  const contextLog = () => ({
+    follow: async function* ({ afterOffset, includeEphemeral }: { afterOffset: number; includeEphemeral: boolean }) {
+      asked.push(includeEphemeral);
+      yield { events: [], scannedThroughOffset: afterOffset, atHead: true };
+      await new Promise(() => undefined);
+    },
+  });
+  const { api } = connect(await serve({ parts: parts({ contextLog }) }));
+  using session = await api.authenticate({ type: "admin-secret", secret: token });
+  using handle = await session.projects.get("a");
+  const onEvents = (): void => undefined;
+  using _plain = await handle.subscribe({ afterOffset: 0, onEvents });
+  using _all = await handle.subscribe({ afterOffset: 0, includeEphemeral: true, onEvents });
+  await eventually(() => asked.length === 2);
+  expect(asked).toEqual([false, true]);
 });
 
 test("a callback that throws ends its subscription with CODE_FAILED", async () => {

@@ -33,6 +33,6 @@ export function committedEvent<Type extends string, Payload>(
       ...fields.source,
     },
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-    ...(fields.ephemeral === undefined ? {} : { ephemeral: true }),
+    ...(fields.ephemeral === true || input.ephemeral === true ? { ephemeral: true } : {}),
   };
 }

@@ -6,7 +6,7 @@ import type { EventInput, StreamEvent } from "../event.js";
 import { committedEvent } from "./committed-event.js";
 
 export interface MemoryStream extends ProcessorStream {
-  /** Everything committed, in offset order. */
+  /** Everything stored, in offset order: ephemeral events are answered and take an offset, but are not here. */
   readonly events: readonly StreamEvent[];
   readonly readEvents: (args?: ReadEventsArgs) => Promise<EventsPage>;
 }
@@ -14,10 +14,13 @@ export interface MemoryStream extends ProcessorStream {
 /** An empty log, or one that holds `inputs`. */
 export function memoryStream(inputs: readonly EventInput[] = [], { path = "/" }: { readonly path?: string } = {}): MemoryStream {
   const events: StreamEvent[] = [];
+  let used = 0;
 
   const append = (batch: readonly EventInput[]): StreamEvent[] => {
     const fresh: StreamEvent[] = [];
     const answers = batch.map((input) => {
+      if (input.ephemeral === true && input.idempotencyKey !== undefined)
+        throw codedError("INVALID_INPUT", "an ephemeral event has an idempotency key; nothing is stored that could answer for it");
       const existing = [...events, ...fresh].find(
         (event) => input.idempotencyKey !== undefined && event.idempotencyKey === input.idempotencyKey,
       );
@@ -29,7 +32,7 @@ export function memoryStream(inputs: readonly EventInput[] = [], { path = "/" }:
         }
         return existing;
       }
-      const offset = events.length + fresh.length + 1;
+      const offset = used + fresh.length + 1;
       if (input.offset !== undefined && input.offset !== offset) {
         throw codedError("OFFSET_CONFLICT", `expected offset ${input.offset}; the next is ${offset}`, {
           expected: input.offset,
@@ -40,7 +43,8 @@ export function memoryStream(inputs: readonly EventInput[] = [], { path = "/" }:
       fresh.push(event);
       return event;
     });
-    events.push(...fresh);
+    used += fresh.length;
+    events.push(...fresh.filter((event) => event.ephemeral !== true));
     return answers;
   };
 
@@ -54,7 +58,7 @@ export function memoryStream(inputs: readonly EventInput[] = [], { path = "/" }:
       const atHead = page.length === matching.length;
       return {
         events: page,
-        scannedThroughOffset: atHead ? Math.max(afterOffset, events.length) : (page.at(-1)?.offset ?? afterOffset),
+        scannedThroughOffset: atHead ? Math.max(afterOffset, events.at(-1)?.offset ?? 0) : (page.at(-1)?.offset ?? afterOffset),
         atHead,
       };
     },
