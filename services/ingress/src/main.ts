@@ -129,6 +129,7 @@ await runService({
       projects,
       adminToken,
       sockets,
+      addresses,
       forwarder,
       trust,
       bundlerHttpUrl: config.bundlerHttpUrl,

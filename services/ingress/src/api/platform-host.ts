@@ -1,28 +1,18 @@
 /** The platform's own host over HTTP: webhooks, git and the session socket. Decode, authorize, call, encode. */
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { HttpHandler } from "@iterate-platform/service/http-server";
-import type { Trust } from "@iterate-platform/service/trust";
 import { codedError } from "iterate/lib";
-import { tokenOfAuthorization, type AdminToken } from "../identity/admin-token.js";
-import type { Projects } from "../project/projects.js";
-import { gitAddressOf } from "../route/addresses.js";
-import type { Forwarder } from "../route/forward.js";
+import { projectAddressOf } from "../route/addresses.js";
+import type { Addresses } from "../session/session-scope.js";
 import type { SessionSockets } from "../session/socket.js";
 import { receiveOver, type DeliveryParts } from "./delivery.js";
-import { singleHeader } from "./single-header.js";
+import { serveGit, type GitParts } from "./git.js";
 
-export interface PlatformHostParts extends DeliveryParts {
-  readonly projects: Projects;
-  readonly adminToken: AdminToken;
-  readonly sockets: SessionSockets;
-  readonly forwarder: Forwarder;
-  readonly trust: Trust;
-  readonly bundlerHttpUrl: string;
+export interface PlatformHostParts extends DeliveryParts, GitParts {
+  readonly sockets: Pick<SessionSockets, "upgrade">;
+  readonly addresses: Pick<Addresses, "project">;
 }
-
-/** git may be silent while a server packs a large repository. */
-const gitIdleTimeoutMs = 120_000;
 
 /** Of the platform's own answers: nothing is cached, sniffed, framed or leaked by referrer. */
 export const securityHeaders = {
@@ -39,12 +29,14 @@ export function platformHost(parts: PlatformHostParts): HttpHandler {
     const path = (request.url ?? "/").split("?")[0] ?? "/";
     const endpointId = /^\/api\/integrations\/github\/webhook\/([^/]+)$/.exec(path)?.[1];
     if (endpointId !== undefined) return receiveOver(request, response, endpointId, parts);
-    if (gitAddressOf(request.url ?? "/") !== null) return forwardGit(parts, request, response);
+    if (path.startsWith("/git/")) return serveGit(parts, request, response);
     if (path === "/api") {
       response.setHeader("upgrade", "websocket");
       throw codedError("INVALID_INPUT", "/api is a WebSocket; connect with the package iterate, iterate/node");
     }
-    throw codedError("NOT_FOUND", `nothing is at ${JSON.stringify(path.slice(0, 120))}`);
+    const page = projectAddressOf(path);
+    const where = page !== null && "slug" in page ? `; the project's pages are at ${parts.addresses.project(page.slug)}` : "";
+    throw codedError("NOT_FOUND", `nothing is at ${JSON.stringify(path.slice(0, 120))}${where}`);
   };
 }
 
@@ -53,22 +45,4 @@ export function platformUpgrade({ sockets }: PlatformHostParts) {
     if ((request.url ?? "/").split("?")[0] !== "/api") throw codedError("NOT_FOUND", "sockets are at /api");
     sockets.upgrade(request, socket, head);
   };
-}
-
-async function forwardGit(parts: PlatformHostParts, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const address = gitAddressOf(request.url ?? "/");
-  if (address === null) throw codedError("NOT_FOUND", "nothing is at this address");
-  const token = tokenOfAuthorization(singleHeader(request, "authorization"));
-  if (token === null || !parts.adminToken.matches(token)) {
-    response.setHeader("www-authenticate", 'Basic realm="iterate", charset="UTF-8"');
-    throw codedError("UNAUTHENTICATED", "git needs the admin token as the password, with any user name");
-  }
-  const project = await parts.projects.get(address.project);
-  await parts.forwarder.forward(request, response, {
-    origin: parts.bundlerHttpUrl,
-    path: `/git/${project.id}/${encodeURIComponent(address.repoPath)}/${address.rest}`,
-    headers: await parts.trust.headers("bundler", { principal: parts.adminToken.principal }),
-    rules: { drop: new Set(["authorization", "cookie", "set-cookie"]) },
-    idleTimeoutMs: gitIdleTimeoutMs,
-  });
 }
