@@ -152,6 +152,11 @@ export class LogService {
     return { offset: Number(headOffset), commitNo: Number(commitNo) };
   }
 
+  /** What the process wrote about faults of its own. */
+  get faults(): string[] {
+    return this.#process.lines.filter((line) => line.includes('"level":"error"') || line.includes("fault of the platform"));
+  }
+
   /** Waiters that the process holds now. */
   waiters(): Promise<number> {
     return this.#process.metric("iterate_context_waiters");

@@ -12,6 +12,7 @@ import type { CallContext, HandlerOf, MethodRule } from "@iterate-platform/servi
 import { CodedError, codedError } from "iterate/lib";
 import type { ConfigState, CoreState, RetentionState, SubscriptionRow } from "../core/contract.js";
 import { firstOffsetOf } from "../core/retention.js";
+import { jsonProblem } from "../json/scan.js";
 import type { Heads } from "../log/confirm.js";
 import { PayloadMatch } from "../log/payload-match.js";
 import type { MixedReads } from "../log/mixed-read.js";
@@ -101,6 +102,9 @@ function pageMessage({ events, scannedThrough, isAtHead }: Page): StreamEventsRe
 function payloadMatch(payload: Uint8Array): PayloadMatch {
   if (payload.length > readLimits.payloadBytes)
     throw codedError("INVALID_INPUT", `payload has ${payload.length} bytes; a wait compares at most ${readLimits.payloadBytes}`);
+  // What an append refuses matches nothing, and may be read in two ways.
+  const problem = jsonProblem(Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength));
+  if (problem !== null) throw codedError("INVALID_JSON", `payload ${problem}`, { field: "payload" });
   return new PayloadMatch(payload);
 }
 

@@ -113,6 +113,28 @@ describe("a JSON text as it lies in memory", () => {
       { numRuns: 5_000 },
     );
   });
+
+  /** Enough keys that they are held in a set, with these behind them. */
+  const among = (...keys: string[]): string =>
+    `{${[...Array.from({ length: 20 }, (_, index) => `"${index}é"`), ...keys].map((key) => `${key}:1`).join()}}`;
+
+  it.each([
+    ["lone surrogates that differ", ['"\\ud800"', '"\\udc00"', '"\\ufffd"']],
+    ["a text in two normal forms", ['"é"', '"e\u0301"']],
+    ["bytes that look like another's", ['"Ã©"', '"é"', '"\\u0000"']],
+  ])("among many keys takes %s", (_what, keys) => {
+    expect(problem(among(...keys))).toBeNull();
+  });
+
+  it.each([
+    ["a key twice", ['"a"', '"a"']],
+    ["a key spelt with an escape", ['"é"', '"\\u00e9"']],
+    ["a pair of surrogates spelt out", ['"😀"', '"\\ud83d\\ude00"']],
+    ["a lone surrogate twice", ['"\\ud800"', '"\\uD800"']],
+    ["one of the first keys", ['"3\\u00e9"']],
+  ])("among many keys finds %s", (_what, keys) => {
+    expect(problem(among(...keys))).toContain("repeats the key");
+  });
 });
 
 function isJson(text: string): boolean {

@@ -221,13 +221,21 @@ class Scanner {
       keys.push(start, end);
       if ((keys.length - firstKey) / 2 <= pairwiseKeys) return null;
       many = new Set();
-      for (let index = firstKey; index < keys.length; index += 2) many.add(this.#text(keys[index]!, keys[index + 1]!));
+      for (let index = firstKey; index < keys.length; index += 2) many.add(this.#name(keys[index]!, keys[index + 1]!));
       return many;
     }
-    const text = this.#text(start, end);
-    if (many.has(text)) this.#repeated(start, end);
-    many.add(text);
+    const before = many.size;
+    many.add(this.#name(start, end, isPlain));
+    if (many.size === before) this.#repeated(start, end);
     return many;
+  }
+
+  /** One text for each key, whatever its spelling: its UTF-8, a character for each byte, which costs least for plain keys. */
+  #name(start: number, end: number, isPlain = this.#isPlain(start, end)): string {
+    if (isPlain) return this.#bytes.toString("latin1", start + 1, end - 1);
+    const text = this.#text(start, end);
+    // A lone surrogate has no UTF-8; it is above every byte, so such a text is like no name made of bytes.
+    return text.isWellFormed() ? Buffer.from(text).toString("latin1") : text;
   }
 
   #isSame(otherStart: number, otherEnd: number, start: number, end: number, isPlain: boolean): boolean {

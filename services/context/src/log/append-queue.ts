@@ -21,7 +21,8 @@ export class PendingAppend implements PlannedAppend {
   readonly appendId: string;
   readonly writer: Writer;
   readonly traceparent: string | null;
-  readonly waitsSinceMs: number;
+  /** Since when nothing but its turn is missing. */
+  waitsSinceMs: number;
   /** True once it is answered or refused. */
   isSettled = false;
   /** `null` until its bodies are examined. */

@@ -123,7 +123,11 @@ export class LogWriter implements AppendBooks {
       events.then(
         (events) => {
           if ("receipts" in events) this.#leave(context, append, () => append.resolve(events.receipts));
-          else this.#complete(context, append, events);
+          else {
+            // What it took to examine it is no time in which the database was away.
+            append.waitsSinceMs = this.#options.timers.nowMs();
+            this.#complete(context, append, events);
+          }
         },
         (error: unknown) => this.#leave(context, append, () => append.reject(error)),
       );
