@@ -193,6 +193,29 @@ describe("ephemeral events", () => {
     expect(page).toMatchObject({ scannedThrough: next!.offset, atHead: true });
   });
 
+  test("[iterate-12] are kept to a megabyte of the newest, and the newest whatever its size", async () => {
+    const context = await grown(2);
+    const large = (bytes: number) => frame("x".repeat(bytes - 2));
+    for (let n = 0; n < 6; n += 1) await append(context, [large(300 * 1_024)]);
+    const everything = () => read(context, 0, { includeEphemeral: true });
+    expect(await everything()).toMatchObject({ offsets: [1, 2, 6, 7, 8], ephemeralsIncluded: true });
+    await append(context, [large(2 * 1_048_576)]);
+    expect((await everything()).offsets).toEqual([1, 2, 9]);
+  });
+
+  test("[iterate-13] are merged into a page in offset order, and neither counted nor part of the proof", async () => {
+    const context = await grown(1);
+    await append(context, [{}, frame(), {}, frame(), {}, frame()]);
+    const page = async (after: number) => {
+      const { offsets, scannedThrough, atHead } = await read(context, after, { limit: 2, includeEphemeral: true });
+      return { offsets, scannedThrough, atHead };
+    };
+    // The birth at offset 1 is left out: the stored events are 2, 4 and 6.
+    expect(await page(1)).toEqual({ offsets: [2, 3, 4], scannedThrough: 4, atHead: false });
+    expect(await page(4)).toEqual({ offsets: [5, 6, 7], scannedThrough: 6, atHead: true });
+    expect((await page(6)).offsets).toEqual([7]);
+  });
+
   test("[iterate-24] of a refused batch are nowhere: no phantom, no offset", async () => {
     const context = await grown(3);
     await expect(append(context, [frame(), { offset: 99 }])).rejects.toMatchObject({ code: "OFFSET_CONFLICT" });
