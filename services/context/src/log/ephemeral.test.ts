@@ -12,7 +12,7 @@ import {
   type EventFields,
   type TestEngine,
 } from "./engine.fixture.js";
-import { blockOffsets } from "./offset-blocks.js";
+import { blockIdleMs, blockOffsets, OffsetBlocks } from "./offset-blocks.js";
 import { statementCounts } from "./postgres/sql-session.js";
 
 const database = useTestDatabase();
@@ -204,13 +204,38 @@ describe("offsets of ephemeral events", () => {
     expect(new Set(heard(one, path)).size).toBe(heard(one, path).length);
   });
 
+  test("are given up when a statement failed that may still be on its way", async () => {
+    const path = newPath();
+    await append(one, path, frame());
+    const disarm = one.failpoints.on("append.before-commit", () => {
+      disarm();
+      throw Object.assign(new Error("cut"), { code: "ECONNRESET" });
+    });
+    const [lost, next] = await Promise.all([append(one, path, durable()), append(one, path, frame())]);
+    one.faults.length = 0;
+    expect([...lost!, ...next!]).toEqual([blockOffsets + 2, blockOffsets + 3]);
+  });
+
   test("are given up after a minute without use", async () => {
     const path = newPath();
     await append(one, path, frame());
-    const blocks = one.writer.blocks;
     const head = one.cache.peek(address(path))!;
+    let nowMs = 0;
+    const blocks = new OffsetBlocks(() => nowMs);
+    blocks.keep(head, 3);
+    nowMs = blockIdleMs;
     expect(blocks.nextOf(head, head.generation)).toBe(3);
-    expect(blocks.nextOf(head, head.generation + 1)).toBeNull();
+    nowMs = blockIdleMs + 1;
+    expect(blocks.nextOf(head, head.generation)).toBeNull();
+    expect(blocks.size).toBe(0);
+  });
+
+  test("are given up with the generation of the shard", async () => {
+    const path = newPath();
+    await append(one, path, frame());
+    const head = one.cache.peek(address(path))!;
+    expect(one.writer.blocks.nextOf(head, head.generation)).toBe(3);
+    expect(one.writer.blocks.nextOf(head, head.generation + 1)).toBeNull();
     expect(await append(one, path, frame())).toEqual([blockOffsets + 2]);
   });
 

@@ -7,7 +7,9 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest
 import type { ContextAddress } from "../log/contract.js";
 import { owner, type EventFields } from "../log/engine.fixture.js";
 import { blockOffsets } from "../log/offset-blocks.js";
+import { PostgresLogStore } from "../log/postgres/postgres-log-store.js";
 import { ringBytes } from "./ephemeral-rings.js";
+import { listCommits } from "./feed.js";
 import { maxMessageBytes } from "./live-publisher.js";
 import type { Follower } from "./pod.fixture.js";
 import { WritingPod } from "./writing-pod.fixture.js";
@@ -358,13 +360,11 @@ test("the feed has no event for a reservation, and listeners of stored events ar
   await one.put(address, durable);
   const follower = await following(two, address, "stored");
   await one.put(address, frame());
-  const { rows } = await one.pool.query<{ first_offset: string; last_offset: string }>(
-    `select first_offset, last_offset from commit join context using (context_id) where path = $1 order by commit_no`,
-    [address.path],
-  );
-  expect(rows).toEqual([
-    { first_offset: "1", last_offset: "2" },
-    { first_offset: "3", last_offset: "2" },
+  const feed = await listCommits(new PostgresLogStore(one.pool), partitionOf(address.owner, address.path), "", 1_000);
+  const commits = feed.commits.filter(({ context }) => context?.path === address.path);
+  expect(commits).toMatchObject([
+    { commitNo: 1n, firstOffset: 1n, lastOffset: 2n },
+    { commitNo: 2n, firstOffset: 3n, lastOffset: 2n, lastControl: 1n, events: [] },
   ]);
   await one.put(address, durable);
   expect((await follower.until(4)).pages.at(-1)!.events).toHaveLength(1);
