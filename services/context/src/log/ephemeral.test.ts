@@ -213,7 +213,7 @@ describe("offsets of ephemeral events", () => {
     });
     const [lost, next] = await Promise.all([append(one, path, durable()), append(one, path, frame())]);
     one.faults.length = 0;
-    expect([...lost!, ...next!]).toEqual([blockOffsets + 2, blockOffsets + 3]);
+    expect([...lost, ...next]).toEqual([blockOffsets + 2, blockOffsets + 3]);
   });
 
   test("are given up after a minute without use", async () => {
