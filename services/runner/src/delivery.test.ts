@@ -120,6 +120,7 @@ describe("delivery to a native processor", () => {
       source: { platform: true, origin: "/a" },
     });
     expect((fact!.payload as { afterOffset: number }).afterOffset).toBeLessThan(tick!.offset);
+    expect(of.lines.find(({ verdict }) => verdict === "halt")).toMatchObject({ attempt: 4, resumedBy: resumedType });
     expect(tries).toBe(4);
     // The other line went on meanwhile.
     expect(await settled(of, project.owner, "/a", "scripted-too", fact!.offset)).toBeGreaterThanOrEqual(fact!.offset);

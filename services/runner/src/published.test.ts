@@ -80,7 +80,10 @@ describe("before anything is published", () => {
     );
     const answer = await page("/");
     expect(answer.status).toBe(404);
-    expect(await answer.json()).toMatchObject({ code: "NOT_FOUND" });
+    expect(await answer.json()).toMatchObject({
+      code: "NOT_FOUND",
+      detail: "this project has published no page: nothing was pushed to main yet",
+    });
   }, 90_000);
 });
 

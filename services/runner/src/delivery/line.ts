@@ -8,6 +8,7 @@
  */
 import type { Log } from "@iterate-platform/service/log";
 import type { Queryable, Statement } from "@iterate-platform/service/postgres";
+import { itx } from "iterate/events";
 import { codedError, errorCode } from "iterate/lib";
 import type { Lease } from "../lease/lease.js";
 import type { ContextLog } from "../log/contract.js";
@@ -365,6 +366,7 @@ export class SubscriptionLine {
       verdict: verdict.kind,
       ...(verdict.kind === "skip" ? {} : { attempt: verdict.charge.attempt }),
       ...(verdict.kind === "retry" ? { nextTryInMs: verdict.delayMs } : {}),
+      ...(verdict.kind === "halt" ? { resumedBy: itx.subscriptionDeliveryResumed.type } : {}),
       code: failure.code,
       reason: failure.message,
       events: tried.events,

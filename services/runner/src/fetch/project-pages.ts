@@ -16,6 +16,7 @@ import { ItxHost, maxHostCalls, type ItxHostParts } from "../itx/host.js";
 import type { PublishedCode } from "../processors/published-code.js";
 import type { RequestClaims } from "./contract.js";
 import { projectAddress, projectHeaders } from "./project-url.js";
+import { whyUnpublished } from "./unpublished.js";
 
 export interface ProjectPagesParts {
   readonly code: PublishedCode;
@@ -46,7 +47,9 @@ export class ProjectPages {
   ): Promise<void> {
     const { owner, url } = projectAddress(request);
     const pointer = await this.#parts.code.pointer(owner, signal);
-    if (pointer === null || pointer.mainModule === "") throw codedError("NOT_FOUND", "this project has published no page");
+    if (pointer === null) throw codedError("NOT_FOUND", await whyUnpublished(this.#parts.itx.log, owner, signal));
+    if (pointer.mainModule === "")
+      throw codedError("NOT_FOUND", "this project has published no page: its iterate.toml names no `main` under [project]");
     const claims = await this.#parts.requests.claims(owner, `config@${pointer.digest}`, principal);
     let token: Promise<string> | undefined;
     const traceparent = currentTraceparent();
@@ -104,5 +107,9 @@ function forVisitor(error: unknown): unknown {
   if (!isCodedError(error)) return error;
   const options = error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs };
   if (error.retryable) return new CodedError(error.code, "the project cannot answer right now; try again", options);
-  return new CodedError(error.code, "the project's code could not answer this request", options);
+  return new CodedError(
+    error.code,
+    "the project's code could not answer this request; `iterate logs` says why to who works on it",
+    options,
+  );
 }
