@@ -208,6 +208,7 @@ describe("a paused context", () => {
     ]);
     const error = await refusal(engine.append(path, [{}], { writer: person }));
     expect(error).toMatchObject({ code: "STREAM_PAUSED", data: { pausedAtOffset: 3 } });
+    expect(error.message).toBe("the context has been paused since offset 3, until events.iterate.com/itx/resumed");
     await engine.append(path, [{ type: itx.resumed.type, payload: {} }, {}], { writer: person });
     expect(await logOffsets()).toEqual([1, 2, 3, 4, 5]);
   });

@@ -139,6 +139,8 @@ class Planner {
   }
 
   plan(): Plan {
+    const { unreadable } = this.#input.head;
+    if (unreadable !== undefined) return this.#refused(unreadable);
     const outcomes: Outcome[] = [];
     for (const append of this.#input.appends) {
       const undo = this.#mark();
@@ -159,6 +161,13 @@ class Planner {
       nextOffset: this.#nextOffset,
       divergences: this.#divergences,
     };
+  }
+
+  /** Nothing may be decided about a context whose state this release cannot read. */
+  #refused(error: CodedError): Plan {
+    const { appends, head } = this.#input;
+    const outcomes = appends.map((): Outcome => ({ kind: "refused", error }));
+    return { kind: "decided", outcomes, commit: null, ephemerals: [], nextOffset: head.lastOffset + 1, divergences: 0 };
   }
 
   #append({ appendId, events, writer }: PlannedAppend): PlannedReceipt[] {
@@ -229,8 +238,9 @@ class Planner {
   #check(event: StorableEvent, writer: Writer): void {
     if (this.#core.pause !== null && !exemptFromPause.has(event.type)) {
       this.#mustBeConfirmed();
-      throw codedError("STREAM_PAUSED", `the context has been paused since offset ${this.#core.pause.pausedAtOffset}`, {
-        pausedAtOffset: this.#core.pause.pausedAtOffset,
+      const { pausedAtOffset } = this.#core.pause;
+      throw codedError("STREAM_PAUSED", `the context has been paused since offset ${pausedAtOffset}, until ${itx.resumed.type}`, {
+        pausedAtOffset,
       });
     }
     if (isTooDeep(writer.cause)) {
