@@ -13,7 +13,7 @@ import { CodedError, codedError } from "iterate/lib";
 import type { ConfigState, CoreState, RetentionState, SubscriptionRow } from "../core/contract.js";
 import { firstOffsetOf } from "../core/retention.js";
 import { jsonProblem } from "../json/scan.js";
-import type { Heads } from "../log/confirm.js";
+import { readableCore, type Heads } from "../log/confirm.js";
 import { PayloadMatch } from "../log/payload-match.js";
 import type { MixedReads } from "../log/mixed-read.js";
 import type { Page, Reads } from "../log/read.js";
@@ -85,7 +85,7 @@ export function readHandlers({ reader, mixed, heads, streams, waits }: ReadParts
         commitNo: BigInt(head.commitNo),
         lastControl: BigInt(head.lastControl),
         createdAtUs: BigInt(head.createdAtUs),
-        ...coreMessage(head.core),
+        ...coreMessage(readableCore(head)),
       };
     },
   };

@@ -6,7 +6,7 @@
 import { partitionOf } from "@iterate-platform/service/ids";
 import { checkAgainstPolicy } from "../core/append-policy.js";
 import type { Timers } from "../timers.js";
-import { HeadConfirmer } from "./confirm.js";
+import { HeadConfirmer, readableCore } from "./confirm.js";
 import type { AppendCommand, ContextCache } from "./contract.js";
 
 /** Roots whose database is remembered. */
@@ -36,7 +36,7 @@ export class AppendPolicies {
   /** @throws CodedError FORBIDDEN; UNAVAILABLE (retryable) when the root cannot be confirmed. */
   async check({ address, events, writer }: AppendCommand): Promise<void> {
     const root = await this.#confirmerOf(address.owner).confirm({ owner: address.owner, path: "/" });
-    const policy = root?.core.appendPolicy ?? null;
+    const policy = root === undefined ? null : readableCore(root).appendPolicy;
     if (policy === null) return;
     const { path } = address;
     const append = { origin: writer.origin ?? path, isPerson: writer.kind === "person", path };

@@ -4,6 +4,7 @@
  * else is asked joins the next: a busy process confirms thousands of calls by a few hundred statements.
  */
 import { realTimers, type Timers } from "../timers.js";
+import type { CoreState } from "../core/contract.js";
 import type { ContextAddress, ContextCache, ContextHead } from "./contract.js";
 
 /** More than one, so that a call waits for less than a round trip; few, so that they stay large under load. */
@@ -105,6 +106,15 @@ async function settle(all: readonly Asked[], work: () => Promise<void>): Promise
   } catch (error) {
     for (const asked of all) asked.fail(error);
   }
+}
+
+/**
+ * The core state of a context. Throws UPGRADE_REQUIRED, retryable, when this release cannot read all of it: a decision of authority must
+ * not rest on a part.
+ */
+export function readableCore({ core, unreadable }: ContextHead): CoreState {
+  if (unreadable !== undefined) throw unreadable;
+  return core;
 }
 
 /** A context's row is made before its first commit: until then it is not born. */

@@ -2,6 +2,7 @@
  * What the parts of the log share: how a context is held in memory, what an append asks and answers, and what is told after a
  * commit. Offsets and commit numbers are JavaScript numbers: the API refuses what does not fit in 53 bits.
  */
+import type { CodedError } from "iterate/lib";
 import type { CoreState } from "../core/contract.js";
 import type { Writer } from "../caller/contract.js";
 
@@ -34,6 +35,8 @@ export interface ContextHead {
   readonly generation: number;
   /** Folded through `lastControl`. */
   readonly core: CoreState;
+  /** Set when `core` is not what the log says, because this release cannot read one of its control events. */
+  readonly unreadable?: CodedError;
 }
 
 /**

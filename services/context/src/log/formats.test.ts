@@ -7,7 +7,7 @@ import { useTestDatabase } from "@iterate-platform/testing";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
 import { parseWrittenFormats, Vocabulary } from "../core/vocabulary.js";
-import { HeadConfirmer } from "./confirm.js";
+import { HeadConfirmer, readableCore } from "./confirm.js";
 import { address, migrateLog, readLog, startEngine, type EventFields, type TestEngine } from "./engine.fixture.js";
 import { EventTypes } from "./event-types.js";
 import { PostgresLogStore } from "./postgres/postgres-log-store.js";
@@ -124,11 +124,26 @@ test("a release that does not know a format says so, changes nothing and goes on
     retryable: true,
     data: { type: itx.paused.type, formatVersion: 2, known: 1, offset: 2 },
   });
-  await expect(past.cache.load([address("/ahead")])).rejects.toMatchObject({ code: "UPGRADE_REQUIRED" });
+  const [head] = await past.cache.load([address("/ahead")]);
+  expect(() => readableCore(head!)).toThrow(expect.objectContaining({ code: "UPGRADE_REQUIRED" }));
   expect(await readLog(past.pool, "/ahead")).toEqual(logged);
   await expect(past.append("/elsewhere", [counted({ n: 1 })])).resolves.toHaveLength(1);
   expect(past.faults).toEqual([]);
 });
+
+test("what a release cannot read holds up nothing that is written or asked beside it", async () => {
+  const paths = ["/beside/1", "/beside/2", "/beside/3"];
+  for (const path of paths) await past.append(path, [counted({ n: 1 })]);
+  await next.append("/beside/2", [paused({ reason: "new", by: "usr_a" })]);
+  const appends = paths.map((path) => past.append(path, [counted({ n: 2 })]));
+  const outcomes = await Promise.allSettled(appends);
+  expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+  expect(outcomes[1]).toMatchObject({ reason: { code: "UPGRADE_REQUIRED" } });
+  const heads = await past.cache.refresh(paths.map((path) => past.cache.peek(address(path))!.contextId));
+  expect(heads.map((head) => head.unreadable?.code)).toEqual([undefined, "UPGRADE_REQUIRED", undefined]);
+  await past.append("/beside/1", [counted({ n: 3 })]);
+  expect(past.faults).toEqual([]);
+}, 5_000);
 
 test("a writer names the format of what it writes, and is held to it", async () => {
   const path = "/named";

@@ -6,6 +6,7 @@ import type { CoreState } from "../core/contract.js";
 import { coreFromRows, coreVersion, foldCore, initialCore } from "../core/fold.js";
 import { storedControlEvent } from "../core/control-event.js";
 import { Vocabulary } from "../core/vocabulary.js";
+import { isCodedError } from "iterate/lib";
 import { partitionOf } from "@iterate-platform/service/ids";
 import type { ContextAddress, ContextCache, ContextHead } from "./contract.js";
 import type { LastCommit, LogQueries, StoredControl, StoredHead } from "./log-store.js";
@@ -174,7 +175,7 @@ export class HeadCache implements ContextCache {
       const next: Unfolded[] = [];
       for (const { head, through } of open) {
         const page = pages.get(head.contextId) ?? [];
-        const folded = { ...head, core: this.#foldPage(head.core, page) };
+        const folded = this.#foldPage(head, page);
         if (page.length === foldPage) next.push({ head: folded, after: page.at(-1)!.offset, through });
         else done(folded);
       }
@@ -182,14 +183,20 @@ export class HeadCache implements ContextCache {
     }
   }
 
-  #foldPage(core: CoreState, page: readonly StoredControl[]): CoreState {
-    let folded = core;
-    for (const stored of page) {
-      const event = storedControlEvent(this.#vocabulary, stored);
-      if (event === undefined) this.#malformed += 1;
-      else folded = foldCore(folded, event);
+  #foldPage(head: ContextHead, page: readonly StoredControl[]): ContextHead {
+    let { core } = head;
+    try {
+      for (const stored of page) {
+        const event = storedControlEvent(this.#vocabulary, stored);
+        if (event === undefined) this.#malformed += 1;
+        else core = foldCore(core, event);
+      }
+    } catch (newer) {
+      if (!isCodedError(newer)) throw newer;
+      // It concerns this context alone: others that are loaded with it go on.
+      return { ...head, core, unreadable: newer };
     }
-    return folded;
+    return { ...head, core };
   }
 
   #advance(head: ContextHead, storedCore: CoreState | null): void {

@@ -165,9 +165,8 @@ class Planner {
 
   /** Nothing may be decided about a context whose state this release cannot read. */
   #refused(error: CodedError): Plan {
-    const { appends, head } = this.#input;
-    const outcomes = appends.map((): Outcome => ({ kind: "refused", error }));
-    return { kind: "decided", outcomes, commit: null, ephemerals: [], nextOffset: head.lastOffset + 1, divergences: 0 };
+    const outcomes = this.#input.appends.map((): Outcome => ({ kind: "refused", error }));
+    return { kind: "decided", outcomes, commit: null, ephemerals: [], nextOffset: this.#nextOffset, divergences: 0 };
   }
 
   #append({ appendId, events, writer }: PlannedAppend): PlannedReceipt[] {

@@ -11,6 +11,7 @@ import { itx } from "iterate/events";
 import { isCodedError } from "iterate/lib";
 import type { NewChain } from "../caller/writer.js";
 import { firstOffsetOf } from "../core/retention.js";
+import { readableCore } from "../log/confirm.js";
 import type { Appender, ContextHead } from "../log/contract.js";
 import type { RetentionStore } from "./contract.js";
 import { decide } from "./decide.js";
@@ -104,7 +105,8 @@ export class RetentionSweeper {
   /** Commits what may go; answers the first offset of the context after that. */
   async #truncate(head: ContextHead): Promise<number> {
     const { store, appender, newChain } = this.#parts;
-    const { address, contextId, core, lastOffset } = head;
+    const { address, contextId, lastOffset } = head;
+    const core = readableCore(head);
     const wanted = await this.#wanted(head);
     if (wanted <= firstOffsetOf(core)) return firstOffsetOf(core);
     await store.keepFloors(contextId, Object.keys(core.subscriptions));

@@ -5,7 +5,7 @@
 import { secret } from "iterate/events";
 import { codedError } from "iterate/lib";
 import type { Writer } from "../caller/contract.js";
-import type { Heads } from "../log/confirm.js";
+import { readableCore, type Heads } from "../log/confirm.js";
 import type { Appender, ContextAddress } from "../log/contract.js";
 import { open, seal } from "./envelope.js";
 import type { Keyring } from "./keyring.js";
@@ -74,8 +74,9 @@ export class Secrets {
    * @throws CodedError SECRET_NOT_SET; INTERNAL when it was sealed under a key this deployment lacks; UNAVAILABLE (retryable).
    */
   async verify(address: ContextAddress, scheme: SignatureScheme, payload: Uint8Array, signature: Uint8Array): Promise<boolean> {
-    const state = (await this.#parts.heads.confirm(address))?.core.secret;
-    if (state == null) throw codedError("SECRET_NOT_SET", `no secret has been set at ${address.path}`, { path: address.path });
+    const head = await this.#parts.heads.confirm(address);
+    const state = head === undefined ? null : readableCore(head).secret;
+    if (state === null) throw codedError("SECRET_NOT_SET", `no secret has been set at ${address.path}`, { path: address.path });
     const key = `${address.owner}\0${address.path}`;
     let material = this.#unsealed.get(key, state.setAtOffset);
     if (material === undefined) {
