@@ -4,10 +4,13 @@
  * proof of the page stays that of the stored events, so a reader who goes on from it sees the ephemeral ones behind the head again.
  */
 import type { EphemeralRings } from "../publish/ephemeral-rings.js";
-import { belongsTo, mergeEvents } from "../publish/merge-events.js";
+import { belongsTo, mergeEvents, type KeptEphemeral } from "../publish/merge-events.js";
 import type { Heads } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
 import type { Page, PageBounds, Reads } from "./read.js";
+
+/** Bodies of one answer; what finds no room is in the next page at the head, which holds nothing else. */
+const maxAnswerBytes = 14_680_064;
 
 export interface MixedPage extends Page {
   readonly areEphemeralsIncluded: boolean;
@@ -42,9 +45,17 @@ export class MixedReads {
     const page = await reader.read(address, after, types, bounds, signal);
     const kept = isHeld(address) ? rings.of(address) : undefined;
     if (kept === undefined) return { ...page, areEphemeralsIncluded: false };
-    const ephemerals = kept
-      .filter((one) => one.offset > after && belongsTo(one, page) && (types.length === 0 || types.includes(one.event.type)))
-      .map(({ event }) => event);
+    const wanted = kept.filter(
+      (one) => one.offset > after && belongsTo(one, page) && (types.length === 0 || types.includes(one.event.type)),
+    );
+    const ephemerals = newestWithin(wanted, maxAnswerBytes - page.bytes).map(({ event }) => event);
     return { ...page, events: mergeEvents(page.events, ephemerals), areEphemeralsIncluded: true };
   }
+}
+
+function newestWithin(kept: readonly KeptEphemeral[], roomBytes: number): readonly KeptEphemeral[] {
+  let bytes = 0;
+  let from = kept.length;
+  while (from > 0 && bytes + kept[from - 1]!.bytes <= roomBytes) bytes += kept[--from]!.bytes;
+  return kept.slice(from);
 }

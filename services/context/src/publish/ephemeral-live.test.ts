@@ -105,6 +105,15 @@ describe("a read that includes ephemeral events", () => {
     expect(offsetsOf(await one.read(address, 0, 500, ["test/done", "test/progress-frame"]))).toEqual([2, 3, 5]);
   });
 
+  test("answers no more than a message can hold: what finds no room is in the next page", async () => {
+    const address = newContext();
+    const large = ofSize(8 * 1_048_576 - 1_024);
+    const [stored] = await one.put(address, { ...durable, payload: large });
+    const [ephemeral] = await one.put(address, frame({ payload: large }));
+    expect(offsetsOf(await one.read(address, 1))).toEqual([stored]);
+    expect(offsetsOf(await one.read(address, stored))).toEqual([ephemeral]);
+  });
+
   test("answers stored events alone, and says so, wherever the newest reserved offsets are not", async () => {
     const address = newContext();
     expect(await one.read(address)).toMatchObject({ events: [], areEphemeralsIncluded: false });
