@@ -23,7 +23,10 @@ import { maxSubscriptions } from "../services/context/src/core/subscriptions.ts"
 import { inlineJsonBytes } from "../services/context/src/json/worker-thread.ts";
 import { maxJsonDepth } from "../services/context/src/json/scan.ts";
 import { appendLimits, queueLimits } from "../services/context/src/log/limits.ts";
-import { allRingsBytes, ringBytes } from "../services/context/src/publish/ephemeral-rings.ts";
+import { blockOffsets } from "../services/context/src/log/offset-blocks.ts";
+import { allRingsBytes, ringBytes, ringIdleMs } from "../services/context/src/publish/ephemeral-rings.ts";
+import { maxAcceptedBytes } from "../services/context/src/publish/live-ephemerals.ts";
+import { maxMessageBytes as maxLiveMessageBytes } from "../services/context/src/publish/live-publisher.ts";
 import { retentionLimits } from "../services/context/src/retention/limits.ts";
 import { deliveryBodyWithinMs } from "../services/ingress/src/api/delivery.ts";
 import { maxMessageBytes as maxSocketMessageBytes, authenticateWithinMs } from "../services/ingress/src/session/socket.ts";
@@ -194,6 +197,10 @@ const limits = {
   "Ephemeral events": [
     ["kept of one context, in one process", bytes(ringBytes)],
     ["kept of all contexts, in one process", bytes(allRingsBytes)],
+    ["time they are kept after the last of a context", time(ringIdleMs)],
+    ["one event as followers of other processes are told it", bytes(maxLiveMessageBytes)],
+    ["held of one context for followers that are behind", bytes(maxAcceptedBytes)],
+    ["offsets reserved at a time", blockOffsets],
   ],
   Reading: [
     ["events of a page", readLimits.events],
