@@ -27,6 +27,7 @@ test(
     await load.acknowledged(count(20));
     await cluster.nats.kill();
     await load.acknowledged(count(30));
+    await load.subscribersKeepUp();
     await cluster.nats.start();
     await expectPublishing();
     await load.acknowledged(count(10));
@@ -76,6 +77,7 @@ test(
     await load.acknowledged(count(10));
     cluster.nats.server.freeze();
     await load.acknowledged(count(40));
+    await load.subscribersKeepUp();
     cluster.nats.server.thaw();
     await expectPublishing();
     await cluster.expectAllPromises(load);

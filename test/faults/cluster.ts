@@ -83,8 +83,13 @@ export class Cluster {
     return pod;
   }
 
+  async endPod(pod: Pod): Promise<void> {
+    this.pods.splice(this.pods.indexOf(pod), 1);
+    await pod.stop();
+  }
+
   async endPods(): Promise<void> {
-    await Promise.all(this.pods.splice(0).map((pod) => pod.stop()));
+    await Promise.all([...this.pods].map((pod) => this.endPod(pod)));
   }
 
   /** Clients on all pods; `doors` in their place when given. */

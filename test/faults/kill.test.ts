@@ -6,13 +6,15 @@ import { failpointsOf } from "./failpoint-list.js";
 import { count, testBoundMs } from "./scale.js";
 
 const failpoints = failpointsOf(fileURLToPath(new URL("../../services/context/src", import.meta.url)));
+/** No load passes these by itself: they have a suite of their own. */
+const ownSuites = ["retention."];
 const cluster = useCluster();
 
 test("there are failpoints before and after a commit", () => {
   expect(failpoints).toEqual(expect.arrayContaining(["append.after-commit", "append.before-commit"]));
 });
 
-test.for(failpoints)(
+test.for(failpoints.filter((name) => !ownSuites.some((prefix) => name.startsWith(prefix))))(
   "a process killed at %s loses nothing, repeats nothing and comes back",
   { timeout: testBoundMs },
   async (failpoint) => {

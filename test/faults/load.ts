@@ -113,10 +113,24 @@ export class Load {
     }
   }
 
+  /** Resolves once every subscriber has what is acknowledged now. @throws Error naming who has not. */
+  async subscribersKeepUp(withinMs = 10_000): Promise<void> {
+    const due = new Map(this.#acknowledged);
+    await eventually(
+      () => {
+        const late = this.history.streams.find(({ context, through }) => through < (due.get(context) ?? 0));
+        if (late !== undefined)
+          throw new Error(`a subscriber of ${late.context} is at ${late.through} of ${due.get(late.context)}`);
+        return true;
+      },
+      { timeoutMs: withinMs },
+    );
+  }
+
   /** What the clients felt of the fault, for messages. */
   felt(): string {
     const { retried, unexpected } = this.history;
-    return `retried ${JSON.stringify(Object.fromEntries(retried))}, unexpected ${JSON.stringify(unexpected.slice(0, 3))}`;
+    return `seed ${this.#options.seed}, retried ${JSON.stringify(Object.fromEntries(retried))}, unexpected ${JSON.stringify(unexpected.slice(0, 3))}`;
   }
 
   /** Lets what is under way be answered, and sends nothing more. */
