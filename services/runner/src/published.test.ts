@@ -175,6 +175,23 @@ describe("publication", () => {
       slow,
     );
   }, 180_000);
+
+  it.each([
+    ['consumes: ["tick"]', 'consumes: ["events.iterate.com/github/webhook-recieved"]', "did you mean"],
+    ['"heard"]', '"events.iterate.com/project/created"]', "the platform alone may append"],
+  ])(
+    "refuses a contract with %s as %s",
+    async (written, instead, reason) => {
+      const failures = () => project.events("/", projectEvents.workerUpdateFailed.type);
+      const before = (await failures()).length;
+      const scripted = projectFiles["scripted.ts"].replace(written, instead);
+      expect(scripted).not.toBe(projectFiles["scripted.ts"]);
+      await services.commit(project.owner, { ...projectFiles, "scripted.ts": scripted });
+      const failed = await eventually(async () => (await failures())[before], slow);
+      expect((failed.payload as { error: { message: string } }).error.message).toContain(reason);
+    },
+    120_000,
+  );
 });
 
 describe("delivery to project code in an isolate", () => {

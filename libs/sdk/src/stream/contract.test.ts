@@ -57,6 +57,12 @@ describe("a definition", () => {
     ["a slug over 63 characters", { slug: "a".repeat(64) }, "slug"],
     ["an empty version", { version: " " }, "version"],
     ["a blank type", { consumes: [" "] }, "non-blank"],
+    [
+      "a mistyped type of the platform",
+      { consumes: ["events.iterate.com/github/webhook-recieved"] },
+      'did you mean "events.iterate.com/github/webhook-received"?',
+    ],
+    ["a mistyped one that is no name either", { emits: ["events.iterate.com/itx/pausd"] }, "did you mean"],
     ["a star inside the list", { consumes: ["*"] }, 'consumes: "*"'],
     ["a type over 256 bytes", { emits: ["é".repeat(128) + "x"] }, "256 bytes"],
     ["a type with NUL", { emits: ["a\0"] }, "NUL"],

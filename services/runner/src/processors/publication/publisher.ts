@@ -6,7 +6,7 @@
 import type { Bundle, BundleEntry } from "@iterate-platform/proto/iterate/bundler/v1/build";
 import type { ConfigPointer } from "@iterate-platform/proto/iterate/context/v1/context";
 import type { Log } from "@iterate-platform/service/log";
-import { itx, project } from "iterate/events";
+import { eventCatalog, itx, project } from "iterate/events";
 import { codedError, isCodedError, resolveContextPath, type CodedError } from "iterate/lib";
 import type { BundleDescription, IsolateBundle, IsolatePool } from "../../isolate/client.js";
 import type { NativeEnvironment } from "../native-hosts.js";
@@ -203,6 +203,12 @@ function assertPublishable({ mainModule, processors, entries }: Bundle, { entryP
         `iterate.toml: [processors.${name}] names ${className} of ${file}, which ${found === undefined ? "is not exported" : "is no StreamProcessorDurableObject"}`,
       );
     }
+    const refused = found.contract?.emits.find((type) => eventCatalog.get(type)?.writer === "platform");
+    if (refused !== undefined)
+      throw codedError(
+        "BUILD_FAILED",
+        `${file}: the contract of ${className} emits ${JSON.stringify(refused)}, which the platform alone may append`,
+      );
   }
 }
 
