@@ -18,6 +18,8 @@ describe("what project code may write", () => {
     ["a public type of the platform", { type: itx.subscriptionDeliveryResumed.type, payload: { name: "p" } }, "OK"],
     ["[iterate-18] a record of the platform", { type: project.workerUpdated.type }, "FORBIDDEN"],
     ["[iterate-41] a key of the platform", { type: "note", idempotencyKey: "itx/run-settled:9" }, "FORBIDDEN"],
+    ["a type the platform has not", { type: "events.iterate.com/itx/run-settled" }, "INVALID_INPUT"],
+    ["a type of its tests", { type: "events.iterate.com/test/pinged" }, "OK"],
     ["a key of a project", { type: "note", idempotencyKey: "project:9" }, "FORBIDDEN"],
     ["a key of a secret", { type: "note", idempotencyKey: "secret@9" }, "FORBIDDEN"],
     ["a key that only begins alike", { type: "note", idempotencyKey: "itxy/9" }, "OK"],

@@ -2,15 +2,19 @@
  * What project code may write, decided before anything of it is stored: not the platform's records, not the platform's keys, nothing
  * that reaches past the published surface. The log checks again what it can see; only the runner knows that a writer is code.
  */
-import { eventCatalog, itx } from "iterate/events";
+import { eventCatalog, isPlatformType, itx, testTypePrefix } from "iterate/events";
 import { codedError } from "iterate/lib";
 import { maxBatchBytes, maxBatchEvents, maxEventBytes, type EventInput } from "iterate/stream/processor";
 import { bodyBytes } from "./arguments.js";
 
 const reservedKey = /^(?:itx|project|repo|workspace|secret)[/@:]/;
 
-/** @throws FORBIDDEN naming what code may not write. Not retryable. */
+/** @throws FORBIDDEN naming what code may not write, INVALID_INPUT for a type that the platform has not. Not retryable. */
 export function assertCodeMayWrite({ type, payload, idempotencyKey }: EventInput): void {
+  if (isPlatformType(type) && !eventCatalog.has(type) && !type.startsWith(testTypePrefix))
+    throw codedError("INVALID_INPUT", `${JSON.stringify(type)} is no event type of the platform; name your own outside of its prefix`, {
+      type,
+    });
   if (eventCatalog.get(type)?.writer === "platform") throw codedError("FORBIDDEN", `only the platform appends ${type}`, { type });
   const reserved = idempotencyKey === undefined ? null : reservedKey.exec(idempotencyKey);
   if (reserved !== null)
