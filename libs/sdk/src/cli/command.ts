@@ -1,5 +1,6 @@
 /** What all commands share: how they reach the deployment, and the flags for it. */
 import type { Command } from "commander";
+import { resolveContextPath } from "../lib/context-path.js";
 import { connectIterate, type IterateConnection } from "../node/connect-iterate.js";
 import { connectionSettings, type ConnectionFlags } from "./settings.js";
 import type { Surroundings } from "./surroundings.js";
@@ -13,6 +14,12 @@ export interface ContextFlags extends CommonFlags {
   readonly context: string;
 }
 
+/** Of a flag that must be given. */
+export const projectHelp = "slug or id of the project (required)";
+
+/** A context as a person names it: from the root. Throws INVALID_CONTEXT. */
+export const contextPath = (text: string): string => resolveContextPath("/", text);
+
 export function withCommonFlags(command: Command): Command {
   return command
     .option("--base-url <url>", "the deployment (or ITERATE_BASE_URL; default http://localhost:7400)")
@@ -22,7 +29,9 @@ export function withCommonFlags(command: Command): Command {
 
 export function withContextFlags(command: Command): Command {
   return withCommonFlags(
-    command.requiredOption("--project <slug>", "slug or id of the project").option("--context <path>", "path of the context", "/"),
+    command
+      .requiredOption("--project <slug>", projectHelp)
+      .option("--context <path>", "path of the context; without a slash at its beginning, from the root", contextPath, "/"),
   );
 }
 

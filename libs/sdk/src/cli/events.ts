@@ -1,11 +1,14 @@
 /** `iterate events`: append to, read and follow the log of a context. */
 import type { Command } from "commander";
-import type { EventsPage } from "../api/context.js";
+import type { ContextCalls, EventsPage } from "../api/context.js";
+import { eventCatalog } from "../events/index.js";
 import type { StreamEvent } from "../stream/event.js";
+import { eventTypeProblem, platformTypePrefix } from "../stream/event-type.js";
 import { connect, withContextFlags, type ContextFlags } from "./command.js";
 import { parseCount, parseJson } from "./event-input.js";
+import { UsageError } from "./failure.js";
 import { follow } from "./follow.js";
-import { eventLine, jsonLine } from "./output.js";
+import { eventLine, jsonLine, printable } from "./output.js";
 import type { Surroundings } from "./surroundings.js";
 
 interface AppendFlags extends ContextFlags {
@@ -34,6 +37,22 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
     for (const event of all) await print(flags.json ? jsonLine(event) : eventLine(event));
   };
 
+  /** A context that is waited for, or looked for, and is not there yet may be mistyped. */
+  const noteUnborn = async (flags: ContextFlags, context: Pick<ContextCalls, "readEvents">): Promise<void> => {
+    // The root is there as long as the project is.
+    if (flags.context === "/") return;
+    const { events: any, scannedThroughOffset } = await context.readEvents({ limit: 1 });
+    if (any.length === 0 && scannedThroughOffset === 0)
+      note(`there is no context ${printable(flags.context)} in this project yet; the first append to it makes it\n`);
+  };
+  const noteTypes = (types: readonly string[] = []): void => {
+    for (const type of types) {
+      const full = platformTypePrefix + type;
+      const problem = eventCatalog.has(full) ? `is not the platform's; that is ${JSON.stringify(full)}` : eventTypeProblem(type);
+      if (problem !== null) note(`note: the type ${JSON.stringify(type)} ${problem}\n`);
+    }
+  };
+
   withContextFlags(events.command("append"))
     .description("append one event and print it as committed")
     .argument("<type>", "event type, for example acme/order-placed")
@@ -42,6 +61,10 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
     .option("--key <key>", "idempotency key: sending the same event again answers the stored one")
     .option("--ephemeral", "tell it to those who follow the log now, and do not store it")
     .action(async (type: string, payload: string | undefined, flags: AppendFlags) => {
+      if (/\s/.test(type))
+        throw new UsageError(
+          `the type ${JSON.stringify(type)} holds white space; the payload is an argument of its own, after the type`,
+        );
       const text = payload === "-" ? await surroundings.readInput() : payload;
       const input = {
         type,
@@ -58,6 +81,8 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
     .description("print stored events, oldest first, and end")
     .option("--limit <count>", "most events to print", "100")
     .action(async (flags: ReadFlags & { readonly limit: string }) => {
+      noteTypes(flags.type);
+      let printed = 0;
       let left = parseCount("--limit", flags.limit, 1);
       let afterOffset = flags.after === undefined ? 0 : parseCount("--after", flags.after, 0);
       using connection = await connect(flags, surroundings);
@@ -65,18 +90,23 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
       for (let atHead = false; left > 0 && !atHead;) {
         const page: EventsPage = await context.readEvents({ afterOffset, limit: Math.min(left, maxPage), ...typesOf(flags) });
         await printAll(flags, page.events);
+        printed += page.events.length;
         left -= page.events.length;
         atHead = page.atHead;
         afterOffset = page.scannedThroughOffset;
         if (left <= 0 && !atHead && !flags.json) note(`more events follow; go on with --after ${afterOffset}\n`);
       }
+      if (printed === 0) await noteUnborn(flags, context);
     });
 
   withReadFlags(events.command("tail"))
-    .description("print events as they commit, until interrupted; a lost connection goes on where it was")
+    .description(
+      "print events as they commit, from now on (--after 0: from the beginning), until interrupted; a lost connection goes on where it was",
+    )
     .option("--ephemeral", "ephemeral events too, those that come from now on")
     .option("--limit <count>", "end after so many events")
     .action(async (flags: TailFlags) => {
+      noteTypes(flags.type);
       await follow({
         connect: () => connect(flags, surroundings),
         project: flags.project,
@@ -85,6 +115,7 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
         ...(flags.limit === undefined ? {} : { limit: parseCount("--limit", flags.limit, 1) }),
         ...(flags.ephemeral === undefined ? {} : { includeEphemeral: true }),
         ...typesOf(flags),
+        onStart: (context) => noteUnborn(flags, context),
         onEvents: (all) => printAll(flags, all),
         onLost: ({ message }, waitMs, afterOffset) =>
           note(`${message}; trying in ${waitMs / 1000} s${afterOffset === undefined ? "" : `, after offset ${afterOffset}`}\n`),

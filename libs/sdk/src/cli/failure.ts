@@ -25,8 +25,8 @@ export interface Failure {
 
 export function failureOf(thrown: unknown, asJson: boolean): Failure {
   if (thrown instanceof CommanderError) {
-    const wasAsked = thrown.code === "commander.helpDisplayed" || thrown.code === "commander.version";
-    return { exitCode: wasAsked ? exitCodes.succeeded : exitCodes.usage, report: "" };
+    // Help that was asked for, and the version, end with 0; help that is shown in place of a missing command does not.
+    return { exitCode: thrown.exitCode === 0 ? exitCodes.succeeded : exitCodes.usage, report: "" };
   }
   if (thrown instanceof UsageError) return { exitCode: exitCodes.usage, report: `error: ${thrown.message}\n` };
   const { code, kind, message, data } = toCodedError(thrown);

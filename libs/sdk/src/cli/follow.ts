@@ -3,6 +3,7 @@
  * again with each frame. It ends when interrupted, with the last event that was wanted, when a failure cannot be retried, when the first
  * connection fails, or with the ladder.
  */
+import type { ContextCalls } from "../api/context.js";
 import type { EventsFrame } from "../api/session.js";
 import { toCodedError, type CodedError } from "../lib/coded-error.js";
 import type { IterateConnection } from "../node/connect-iterate.js";
@@ -21,6 +22,8 @@ export interface FollowOptions {
   readonly includeEphemeral?: boolean;
   /** Events after which it ends; absent: never. */
   readonly limit?: number;
+  /** Called once, with the context, when it is followed for the first time. */
+  readonly onStart?: (context: Pick<ContextCalls, "readEvents">) => Promise<void>;
   readonly onEvents: (events: readonly StreamEvent[]) => Promise<void>;
   /** Called before each wait. */
   readonly onLost: (error: CodedError, waitMs: number, afterOffset: number | undefined) => void;
@@ -55,7 +58,7 @@ interface Place {
 }
 
 async function followOnce(options: FollowOptions, place: Place): Promise<void> {
-  const { connect, project, context, types, includeEphemeral, onEvents, signal } = options;
+  const { connect, project, context, types, includeEphemeral, onStart, onEvents, signal } = options;
   const interrupted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   using connection = await unlessInterrupted(connect(), interrupted);
   if (connection === undefined) return;
@@ -71,15 +74,15 @@ async function followOnce(options: FollowOptions, place: Place): Promise<void> {
     place.failures = 0;
     if (place.left === 0) satisfy();
   };
-  using subscription = await connection.session.projects
-    .get(project)
-    .cd(context)
-    .subscribe({
-      onEvents: onFrame,
-      ...(place.afterOffset === undefined ? {} : { afterOffset: place.afterOffset }),
-      ...(types === undefined ? {} : { types }),
-      ...(includeEphemeral === undefined ? {} : { includeEphemeral }),
-    });
+  using handle = connection.session.projects.get(project).cd(context);
+  using subscription = await handle.subscribe({
+    onEvents: onFrame,
+    ...(place.afterOffset === undefined ? {} : { afterOffset: place.afterOffset }),
+    ...(types === undefined ? {} : { types }),
+    ...(includeEphemeral === undefined ? {} : { includeEphemeral }),
+  });
+  // Nothing waits for it, and following does not fail with it.
+  if (!place.hasFollowed) onStart?.(handle).catch(() => undefined);
   place.hasFollowed = true;
   try {
     await Promise.race([subscription.closed(), interrupted, satisfied]);

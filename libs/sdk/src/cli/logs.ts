@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { LogsPage } from "../api/telemetry.js";
 import { toCodedError } from "../lib/coded-error.js";
-import { connect, withCommonFlags, type CommonFlags } from "./command.js";
+import { connect, contextPath, projectHelp, withCommonFlags, type CommonFlags } from "./command.js";
 import { UsageError } from "./failure.js";
 import { reconnectLadderMs } from "./follow.js";
 import { jsonLine, logLine } from "./output.js";
@@ -20,9 +20,9 @@ export const pollMs = 1_000;
 const page = 1_000;
 
 export function addLogsCommand(program: Command, surroundings: Surroundings): void {
-  withCommonFlags(program.command("logs").requiredOption("--project <slug>", "slug or id of the project"))
+  withCommonFlags(program.command("logs").requiredOption("--project <slug>", projectHelp))
     .description("print log records of a project, oldest first; the newest few seconds are still on their way")
-    .option("--context <path>", "only records of this context and below")
+    .option("--context <path>", "only records of this context and below", contextPath)
     .option("--since <time>", "age such as 30s, 10m, 2h, 1d, or an ISO 8601 time", "10m")
     .option("--follow", "go on with what is written, until interrupted")
     .action(async (flags: LogsFlags) => {

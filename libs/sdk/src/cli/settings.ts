@@ -21,6 +21,10 @@ export function connectionSettings(
   { env, cwd }: Surroundings,
 ): Pick<ConnectIterateOptions, "baseUrl" | "auth"> {
   const baseUrl = flags.baseUrl ?? (env["ITERATE_BASE_URL"] || defaultBaseUrl);
+  if (!URL.canParse(baseUrl) || !/^https?:$/.test(new URL(baseUrl).protocol))
+    throw new UsageError(
+      `the base URL ${JSON.stringify(baseUrl)} must be an http or https address, for example http://localhost:7400`,
+    );
   const secret =
     flags.tokenFile !== undefined ? namedToken(resolve(cwd, flags.tokenFile)) : env["ITERATE_ADMIN_TOKEN"] || stackToken(cwd);
   if (!secret) {

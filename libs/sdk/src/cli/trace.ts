@@ -1,7 +1,7 @@
 /** `iterate trace`: one trace as a tree, by its id or by an event that was committed in it. */
 import type { Command } from "commander";
 import type { Trace } from "../api/telemetry.js";
-import { connect, withCommonFlags, type CommonFlags } from "./command.js";
+import { connect, contextPath, withCommonFlags, type CommonFlags } from "./command.js";
 import { parseCount } from "./event-input.js";
 import { UsageError } from "./failure.js";
 import { jsonLine } from "./output.js";
@@ -27,13 +27,15 @@ export function addTraceCommand(program: Command, surroundings: Surroundings): v
 
 async function read(traceId: string | undefined, flags: TraceFlags, surroundings: Surroundings): Promise<Trace> {
   if ((traceId === undefined) === (flags.event === undefined))
-    throw new UsageError("name a trace id, or an event with --event, not both");
+    throw new UsageError(
+      "name a trace id, or the event whose trace is meant: iterate trace <trace-id>, iterate trace --event <project> <context> <offset>",
+    );
   if (flags.event !== undefined) {
     const [project, path, offset, ...rest] = flags.event;
     if (project === undefined || path === undefined || offset === undefined || rest.length > 0) {
       throw new UsageError("--event takes three words: project, context and offset");
     }
-    const place = { path, offset: parseCount("--event's offset", offset, 1) };
+    const place = { path: contextPath(path), offset: parseCount("--event's offset", offset, 1) };
     using connection = await connect(flags, surroundings);
     return await connection.session.projects.get(project).traces.ofEvent(place);
   }

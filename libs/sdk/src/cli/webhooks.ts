@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { webhookProviders, type CreatedWebhookEndpoint, type WebhookProvider } from "../api/webhook.js";
-import { connect, withCommonFlags, type CommonFlags } from "./command.js";
+import { connect, projectHelp, withCommonFlags, type CommonFlags } from "./command.js";
 import { UsageError } from "./failure.js";
 import { jsonLine, table } from "./output.js";
 import type { Surroundings } from "./surroundings.js";
@@ -22,7 +22,7 @@ export function addWebhookCommands(program: Command, surroundings: Surroundings)
   const { print } = surroundings;
   const webhooks = program.command("webhooks").description("addresses at which providers post deliveries");
   const inProject = (name: string): Command =>
-    withCommonFlags(webhooks.command(name).requiredOption("--project <slug>", "slug or id of the project"));
+    withCommonFlags(webhooks.command(name).requiredOption("--project <slug>", projectHelp));
 
   inProject("create")
     .description("make an endpoint; its secret is printed here and never again")

@@ -74,5 +74,5 @@ export class SocketTransport implements RpcTransport {
 }
 
 function lost(peer: string, detail: string): CodedError {
-  return new CodedError("UNAVAILABLE", `the connection to ${peer} was lost (${detail}); connect again`, { data: { peer } });
+  return new CodedError("UNAVAILABLE", `the connection to ${peer} was lost (${detail})`, { data: { peer } });
 }

@@ -70,7 +70,7 @@ export class SessionSockets {
   /** Ends every socket; clients are told to come back. */
   close(): void {
     clearInterval(this.#heartbeat);
-    for (const client of this.#server.clients) client.close(serviceRestart, "the service restarts; connect again");
+    for (const client of this.#server.clients) client.close(serviceRestart, "the service restarts");
     this.#server.close();
   }
 
