@@ -29,7 +29,7 @@ function strayNames(path, text) {
       report(node, "declares an event type outside of the contract files in libs/sdk/src/events");
     const literal = textOf(node);
     if (literal !== null) {
-      report(node, typeProblem(literal, path));
+      if (literal !== platformPrefix + hole || isMatched(node)) report(node, typeProblem(literal, path));
       // Its parts are no texts of their own.
       if (!ts.isTemplateExpression(node)) return;
       for (const span of node.templateSpans) visit(span.expression);
@@ -39,6 +39,14 @@ function strayNames(path, text) {
   };
   visit(source);
   return found;
+}
+
+/** True for the argument of a call that compares beginnings or parts; any other use of a whole name made at run time is a look-up. */
+function isMatched({ parent }) {
+  if (!ts.isCallExpression(parent) && !ts.isNewExpression(parent)) return false;
+  const { expression } = parent;
+  const name = ts.isPropertyAccessExpression(expression) ? expression.name.text : expression.getText();
+  return ["startsWith", "includes", "indexOf", "match", "search", "RegExp"].includes(name);
 }
 
 /** What is wrong with a text that names a type, or null. */

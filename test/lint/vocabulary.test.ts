@@ -21,6 +21,12 @@ const planted: readonly (readonly [string, string, RegExp | null])[] = [
   ["tests.ts", `export const a = "${prefix}test/pinged";`, /types of tests/],
   ["template.ts", "export const a = (platformPrefix: string) => `${platformPrefix}itx/`;", /neither a type/],
   ["filled.ts", `export const a = (event: string) => \`${prefix}itx/\${event}\`;`, /itx\/….*neither a type/],
+  ["looked-up.ts", "export const a = (platformPrefix: string, name: string) => new Set([platformPrefix + name]);", null],
+  [
+    "made-up.ts",
+    "export const a = (platformPrefix: string, name: string, type: string) => type.startsWith(platformPrefix + name);",
+    /neither a type/,
+  ],
   ["sum.ts", `export const a = (platformPrefix: string) => platformPrefix + "test/";`, /types of tests/],
   ["pattern.ts", `export const a = /^events\\.iterate\\.com\\/itx\\//;`, /neither a type/],
   [

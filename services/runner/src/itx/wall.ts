@@ -12,9 +12,13 @@ const reservedKey = /^(?:itx|project|repo|workspace|secret)[/@:]/;
 /** @throws FORBIDDEN naming what code may not write, INVALID_INPUT for a type that the platform has not. Not retryable. */
 export function assertCodeMayWrite({ type, payload, idempotencyKey }: EventInput): void {
   if (isPlatformType(type) && !eventCatalog.has(type) && !type.startsWith(testTypePrefix))
-    throw codedError("INVALID_INPUT", `${JSON.stringify(type)} is no event type of the platform; name your own outside of its prefix`, {
-      type,
-    });
+    throw codedError(
+      "INVALID_INPUT",
+      `${JSON.stringify(type)} is no event type of the platform; name your own outside of its prefix`,
+      {
+        type,
+      },
+    );
   if (eventCatalog.get(type)?.writer === "platform") throw codedError("FORBIDDEN", `only the platform appends ${type}`, { type });
   const reserved = idempotencyKey === undefined ? null : reservedKey.exec(idempotencyKey);
   if (reserved !== null)
