@@ -10,17 +10,22 @@ const hardStopMs = 40_000;
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
-function tryNext({ project, contextPath }: Demonstrated, stack: Stack): void {
-  say("");
-  say("Try next, in another terminal:");
-  say(`  tools/iterate events tail --project ${project} --context ${contextPath}`);
-  say(`  tools/iterate projects list`);
-  say(
-    `  git clone http://token:$(cat ${stack.state.adminTokenFile})@localhost:${stack.ports.of("public-http")}/git/${project}/config.git`,
-  );
-  say("  docs/guides/first-project.md writes a second processor, step by step");
-  say("");
-  say("Running until Ctrl-C.");
+function tryNext({ project, pageUrl, contextPath }: Demonstrated, stack: Stack): void {
+  for (const line of [
+    "",
+    "Try next, in another terminal:",
+    `  tools/iterate events read --project ${project} --context ${contextPath} --type events.example.com/triage/item-labeled`,
+    `  tools/iterate events tail --project ${project} --context ${contextPath} --after 0`,
+    `  tools/iterate logs --project ${project} --since 1h`,
+    `  curl ${pageUrl}state.json`,
+    `  git clone -c credential.helper='!f() { echo username=token; echo "password=$(cat ${stack.state.adminTokenFile})"; }; f' \\`,
+    `    http://localhost:${stack.ports.of("public-http")}/git/${project}/config.git`,
+    "",
+    "  docs/guides/first-project.md writes a second processor, step by step",
+    "",
+    "Running until Ctrl-C.",
+  ])
+    say(line);
 }
 
 async function main(): Promise<number> {
