@@ -13,8 +13,11 @@ const rows = [...page.matchAll(/^\| *(\d+) *\| *(.*?) *\| *(.*?) *\| *(.*?) *\|$
 }));
 
 const tested = new Set(
-  globSync("{libs,services,test,docs/examples}/**/*.test.ts", { cwd: root, exclude: (path) => path.includes("node_modules") }).flatMap(
-    (path) => [...readFileSync(join(root, path), "utf8").matchAll(/\[iterate-(\d+)\]/g)].map(([, number]) => Number(number)),
+  globSync("{libs,services,test,docs/examples}/**/*.test.ts", {
+    cwd: root,
+    exclude: (path) => path.includes("node_modules"),
+  }).flatMap((path) =>
+    [...readFileSync(join(root, path), "utf8").matchAll(/\[iterate-(\d+)\]/g)].map(([, number]) => Number(number)),
   ),
 );
 
