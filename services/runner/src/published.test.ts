@@ -285,15 +285,18 @@ describe("delivery to project code in an isolate", () => {
   }, 90_000);
 
   it("[iterate-50] [iterate-49] halts at once on a permanent failure, after its attempts on another, and resumes past it", async () => {
-    for (const [action, attempts, code] of [
-      ["permanent", 1, "PERMANENT_FAILURE"],
-      ["always-throw", 3, "CODE_FAILED"],
+    const lines = projectFiles["scripted.ts"].split("\n");
+    for (const [action, attempts, code, thrown] of [
+      ["permanent", 1, "PERMANENT_FAILURE", 'new Error("never")'],
+      ["always-throw", 3, "CODE_FAILED", 'new Error("always")'],
     ] as const) {
       const halts = (await project.events("/b", haltedType)).length;
       const [sent] = await project.append("/b", tick(action));
       const fact = await eventually(async () => (await project.events("/b", haltedType))[halts], slow);
       expect(fact).toMatchObject({ payload: { name: "harmful", offset: sent!.offset, attempts, error: { code } } });
-      expect((fact.payload as { error: { stack: string } }).error.stack).toContain("scripted");
+      // The stack names the line of the source.
+      const line = lines.findIndex((text) => text.includes(thrown)) + 1;
+      expect((fact.payload as { error: { stack: string } }).error.stack).toContain(`scripted.ts:${line}:`);
       await project.append("/b", {
         type: itx.subscriptionDeliveryResumed.type,
         payload: { name: "harmful", afterOffset: sent!.offset },

@@ -20,6 +20,7 @@ import { invocationLimits, type IsolateLimits } from "./limits.js";
 import { Outbox } from "./outbox.js";
 import type { ProcessPool } from "./process-pool.js";
 import type { ProjectFailure } from "./project-failure.js";
+import { toSourcePlaces } from "./source-places.js";
 
 export interface IsolateServiceParts {
   readonly pool: ProcessPool<Isolate>;
@@ -93,12 +94,14 @@ async function runToEnd(
   try {
     const wishes = invocationLimits({ deadlineMs: start.deadlineMs, hostCalls: start.maxHostCalls }, limits);
     const lease = await pool.acquire(start.bundle!, { quarantine: start.quarantine, signal });
-    const invocation = lease.isolate.open(start.invocationId, wishes, sinkTo(send));
+    const inSources = (text: string): string => toSourcePlaces(text, lease.isolate.bundle);
+    const invocation = lease.isolate.open(start.invocationId, wishes, sinkTo(send, inSources));
     const cancel = () => invocation.end(codedError("CANCELLED", "The caller of this invocation went away."));
     signal.addEventListener("abort", cancel, { once: true });
     void passReplies(steps, invocation);
     try {
-      failure = await run(start, lease.isolate, invocation, exchanges, send, limits.frameBytes);
+      const thrown = await run(start, lease.isolate, invocation, exchanges, send, limits.frameBytes);
+      failure = thrown && { ...thrown, stack: inSources(thrown.stack) };
     } finally {
       signal.removeEventListener("abort", cancel);
       killed = !lease.isolate.isAlive;
@@ -152,10 +155,13 @@ async function run(
   }
 }
 
-function sinkTo(send: (step: NonNullable<InvokeResponse["step"]>, bytes?: number) => Promise<void>): InvocationSink {
+function sinkTo(
+  send: (step: NonNullable<InvokeResponse["step"]>, bytes?: number) => Promise<void>,
+  inSources: (text: string) => string,
+): InvocationSink {
   return {
     log: ({ level, message, atUs }) =>
-      void send({ $case: "log", value: { level, message, atUs: BigInt(atUs) } }, message.length + 64),
+      void send({ $case: "log", value: { level, message: inSources(message), atUs: BigInt(atUs) } }, message.length + 64),
     frame: (bytes) => send({ $case: "frame", value: Buffer.from(bytes) }, bytes.byteLength),
     // Not waited for: a session awaits at most `hostCallsInFlight` replies before it is read no further.
     hostCall: ({ callId, method, path, args }: HostCall) =>
