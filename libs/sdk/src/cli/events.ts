@@ -1,7 +1,7 @@
 /** `iterate events`: append to, read and follow the log of a context. */
 import type { Command } from "commander";
 import type { ContextCalls, EventsPage } from "../api/context.js";
-import { eventCatalog } from "../events/index.js";
+import { eventCatalog, itx } from "../events/index.js";
 import type { StreamEvent } from "../stream/event.js";
 import { eventTypeProblem, platformTypePrefix } from "../stream/event-type.js";
 import { connect, withContextFlags, type ContextFlags } from "./command.js";
@@ -34,7 +34,7 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
   const { print, note } = surroundings;
   const events = program.command("events").description("append to, read and follow the log of a context");
   const printAll = async (flags: ContextFlags, all: readonly StreamEvent[]): Promise<void> => {
-    for (const event of all) await print(flags.json ? jsonLine(event) : eventLine(event));
+    for (const event of all) await print(flags.json ? jsonLine(event) : eventLine(event, nextStep(event, flags)));
   };
 
   /** A context that is waited for, or looked for, and is not there yet may be mistyped. */
@@ -123,6 +123,15 @@ export function addEventCommands(program: Command, surroundings: Surroundings): 
         signal: surroundings.interruption(),
       });
     });
+}
+
+/** What a person does about an event that waits for one. */
+function nextStep({ type, payload }: StreamEvent, { project, context }: ContextFlags): string | undefined {
+  if (type !== itx.subscriptionDeliveryHalted.type) return undefined;
+  const halted = itx.subscriptionDeliveryHalted.payload.safeParse(payload);
+  if (!halted.success) return undefined;
+  const resume = `iterate events append ${itx.subscriptionDeliveryResumed.type} '${JSON.stringify({ name: halted.data.name })}'`;
+  return `once it is mended: ${resume} --project ${project} --context ${context}`;
 }
 
 function withReadFlags(command: Command): Command {

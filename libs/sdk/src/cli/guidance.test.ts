@@ -73,6 +73,16 @@ describe("a type that is mistyped", () => {
   });
 });
 
+it("says below a halt how it is resumed", async () => {
+  const payload = { name: "triage", afterOffset: 3, attempts: 1, error: { code: "PERMANENT_FAILURE", message: "never" } };
+  await deployment.append("acme", "/a", { type: "events.iterate.com/itx/subscription-delivery-halted", payload });
+  const { out } = await iterate("events read --project acme --context a");
+  expect(out.split("\n").at(-2)).toBe(
+    `        | once it is mended: iterate events append events.iterate.com/itx/subscription-delivery-resumed '{"name":"triage"}' --project acme --context /a`,
+  );
+  expect((await iterate("events read --project acme --context a --json")).out).not.toContain("once it is mended");
+});
+
 it("takes a context without its first slash everywhere", async () => {
   await iterate("events append a --project acme --context orders");
   expect(deployment.log("acme", "/orders").events).toHaveLength(1);

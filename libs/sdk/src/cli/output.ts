@@ -12,15 +12,15 @@ export function printable(text: string): string {
   return text.replace(unprintable, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** An event on a line. What it says failed comes first and whole, in lines of its own where it has several. */
-export function eventLine({ offset, createdAt, type, payload, ephemeral }: StreamEvent): string {
+/** An event on a line. What it says failed comes first and whole, in lines of its own where it has several; `hint` follows below. */
+export function eventLine({ offset, createdAt, type, payload, ephemeral }: StreamEvent, hint?: string): string {
   const { failure, rest } = failureIn(payload);
   const [first, ...more] = failure === null ? [] : linesOf(failure);
   const body = rest === undefined ? "" : printable(JSON.stringify(rest));
   const shown = body.length > maxShownChars ? `${body.slice(0, maxShownChars)}…` : body;
   const kind = ephemeral === true ? "(ephemeral)" : "";
   const words = [String(offset).padStart(6), createdAt, printable(type), kind, first ?? "", shown].filter((word) => word !== "");
-  return `${words.join("  ")}\n${below(more)}`;
+  return `${words.join("  ")}\n${below([...more, ...(hint === undefined ? [] : [printable(hint)])])}`;
 }
 
 export function jsonLine(value: unknown): string {
