@@ -48,7 +48,7 @@ export async function readReceiveRequest(stream: Readable): Promise<ReceiveReque
   return undefined;
 }
 
-export interface Verdict {
+interface Verdict {
   readonly isAccepted: boolean;
   /** For the pusher to read; git shows each line as `remote: …`. */
   readonly text: string;
