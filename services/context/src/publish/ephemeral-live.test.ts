@@ -7,6 +7,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest
 import type { ContextAddress } from "../log/contract.js";
 import { owner, type EventFields } from "../log/engine.fixture.js";
 import { blockOffsets } from "../log/offset-blocks.js";
+import { Waits } from "../log/wait.js";
 import { PostgresLogStore } from "../log/postgres/postgres-log-store.js";
 import { ringBytes } from "./ephemeral-rings.js";
 import { listCommits } from "./feed.js";
@@ -57,6 +58,15 @@ async function following(pod: WritingPod, address: ContextAddress, heard: "store
   expect(await follower.step()).toMatchObject({ isAtHead: true });
   await pod.broker.flush();
   return follower;
+}
+
+/** No round of confirmations comes by itself: what is known of a commit is what was told of it, in the order it was told. */
+async function quiet(...pods: readonly WritingPod[]): Promise<void> {
+  for (const pod of pods) {
+    pod.news.hub.stop();
+    await pod.news.hub.confirmAll();
+    await pod.news.hub.confirmAll();
+  }
 }
 
 /** Pulls until the follower was sent an event at `offset` or above. */
@@ -142,6 +152,7 @@ describe("a stream that includes ephemeral events", () => {
     await one.put(address, durable);
     const all = [await following(one, address), await following(two, address)];
     const plain = await following(two, address, "stored");
+    await quiet(one, two);
     expect(await one.put(address, frame(), durable, frame())).toEqual([3, 4, 5]);
     expect(await one.put(address, frame())).toEqual([6]);
     expect(await one.put(address, durable, frame())).toEqual([7, 8]);
@@ -190,10 +201,13 @@ describe("a stream that includes ephemeral events", () => {
   test("never has a superseded writer's events after the commit that superseded it", async () => {
     const address = newContext();
     await one.put(address, frame());
+    await eventually(() => one.news.livePublisher.counts.messages === 1);
+    await one.broker.flush();
     const follower = await following(two, address);
+    await quiet(one, two);
     expect(await two.put(address, durable)).toEqual([blockOffsets + 2]);
     await reaches(follower, blockOffsets + 2);
-    // The writer may not know yet; once it hears of the commit it begins a block of its own.
+    // The writer may not know yet; as soon as it hears of the commit it begins a block of its own.
     let last = 0;
     await eventually(async () => {
       [last] = (await one.put(address, frame())) as [number];
@@ -231,6 +245,7 @@ describe("a stream that includes ephemeral events", () => {
     const address = newContext();
     await one.put(address, durable);
     const follower = await following(two, address);
+    await quiet(two);
     let last = 2;
     for (let n = 0; n < 100; n += 1) {
       last = (await one.put(address, ...(n % 4 === 3 ? [durable] : [frame()]))).at(-1)!;
@@ -354,11 +369,41 @@ describe("a wait", () => {
     expect(await waiting).toBe(5);
   });
 
+  test("that is still looking through the past is answered by an ephemeral event that came before what it finds there", async () => {
+    const address = newContext();
+    await one.put(address, { ...durable, type: "test/other" });
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    const waits = new Waits({
+      heads: one.heads,
+      live: one.news.hub,
+      maxWaiters: 2,
+      // Scans name types; the line that serves all waiters does not.
+      reader: {
+        read: async (...asked) => {
+          if (asked[2].length > 0) await gate;
+          return one.reader.read(...asked);
+        },
+      },
+    });
+    const ask = (after: number | undefined): Promise<number> =>
+      waits
+        .wait({ address, types: ["test/done"], payload: undefined, after, timeoutMs: 10_000 }, new AbortController().signal)
+        .then(({ offset }) => Number(offset));
+    const [past, next] = [ask(0), ask(undefined)];
+    await eventually(() => waits.standing === 2);
+    expect(await one.put(address, frame({ type: "test/done" }))).toEqual([3]);
+    expect(await one.put(address, durable)).toEqual([4]);
+    expect(await next).toBe(3);
+    open();
+    expect(await past).toBe(3);
+  });
+
   test("is answered by the earlier of an ephemeral and a stored event", async () => {
     const address = newContext();
     await one.put(address, durable);
     const waiting = wait(one, address, undefined, "test/done");
     await standing(one, 1);
+    await quiet(one);
     await one.put(address, frame({ type: "test/done" }), durable);
     expect(await waiting).toBe(3);
   });

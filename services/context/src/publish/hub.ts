@@ -4,7 +4,7 @@
  * without a broker that alone carries the live reads. Memory is bounded: recent events are shared by the listeners of a context,
  * and a listener that is slow reads the log.
  */
-import { realTimers, type Timers } from "../timers.js";
+import { pause, realTimers, type Timers } from "../timers.js";
 import type { ContextAddress, ContextHead } from "../log/contract.js";
 import type { CommitHint, EphemeralHint, Heard, KnownHead, Listening, LiveCommits, LiveEvents } from "./contract.js";
 import { mergeEvents } from "./merge-events.js";
@@ -12,6 +12,11 @@ import { Watch } from "./watch.js";
 
 /** Longest time a commit goes unnoticed when every hint of it was lost, plus one query. */
 export const confirmEveryMs = 500;
+/**
+ * How long what was told has to arrive before a confirmation that knows more is believed, where somebody listens to ephemeral events:
+ * those told before a commit are lost once it is known.
+ */
+const hintGraceMs = 25;
 /** Events held for all listened-to contexts of a process. */
 const maxHeldBytes = 33_554_432;
 
@@ -169,6 +174,8 @@ export class LiveHub implements LiveCommits {
         listened.isToConfirm = false;
         const askedAt = watch.ask();
         const head = await this.#parts.confirm(listened.address);
+        const isAhead = watch.head !== undefined && (head?.commitNo ?? 0) > watch.head.commitNo;
+        if (isAhead && listened.ephemeralListeners > 0) await pause(this.#parts.timers ?? realTimers, hintGraceMs);
         const isBehind = this.#measured(listened, () => watch.confirm(head ?? unborn, askedAt));
         listened.isToConfirm ||= isBehind;
       } while (listened.isToConfirm && listened.listeners > 0);

@@ -62,9 +62,12 @@ describe("an ephemeral event", () => {
   test("between the stored events of one commit is given with them, and not after them", () => {
     const live = new LiveEphemerals();
     live.tell(told(6, 12, 11), at(5, 10));
-    expect(live.moved(at(6, 13), 10)).toBe(true);
-    expect(live.tell(told(6, 12, 11), at(6, 13))).toBe(false);
-    expect(offsets(live)).toEqual([12]);
+    expect(live.moved(at(6, 15), 10)).toBe(true);
+    expect(live.tell(told(6, 12, 11), at(6, 15))).toBe(false);
+    expect(live.tell(told(6, 14, 13), at(6, 15))).toBe(true);
+    expect(live.tell(told(6, 9, 8), at(6, 15))).toBe(false);
+    expect(offsets(live)).toEqual([12, 14]);
+    expect(offsets(live, 15)).toEqual([]);
   });
 
   test.each([

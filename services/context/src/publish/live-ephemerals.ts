@@ -25,6 +25,8 @@ export class LiveEphemerals {
   #acceptedBytes = 0;
   #waitingBytes = 0;
   #newest = 0;
+  /** The last stored offset before the head moved to where it is. */
+  #before = Infinity;
   #dropped = 0;
 
   /** Bytes held. */
@@ -44,7 +46,7 @@ export class LiveEphemerals {
 
   /** Takes what is told of a context known to be at `head`. Answers whether it was accepted. */
   tell(told: ToldEphemeral, head: KnownHead | undefined): boolean {
-    if (head !== undefined && told.commitNo === head.commitNo) return this.#accept(told, head, head.lastOffset);
+    if (head !== undefined && told.commitNo === head.commitNo) return this.#accept(told, head);
     if ((head !== undefined && told.commitNo < head.commitNo) || this.#waitingBytes + told.bytes > maxWaitingBytes) {
       this.#dropped += 1;
       return false;
@@ -56,11 +58,12 @@ export class LiveEphemerals {
 
   /** The context moved from the stored offset `lastOffset` on to `head`. Answers whether something was accepted. */
   moved(head: KnownHead, lastOffset: number): boolean {
+    this.#before = lastOffset;
     if (this.#waiting.length === 0) return false;
     let isAccepted = false;
     this.#keepWaiting(({ told }) => {
       if (told.commitNo > head.commitNo) return true;
-      if (told.commitNo === head.commitNo) isAccepted = this.#accept(told, head, lastOffset) || isAccepted;
+      if (told.commitNo === head.commitNo) isAccepted = this.#accept(told, head) || isAccepted;
       else this.#dropped += 1;
       return false;
     });
@@ -95,11 +98,11 @@ export class LiveEphemerals {
     this.#waitingBytes = 0;
   }
 
-  /** Behind the stored events of its commit, or between them when they are not given to anyone yet: those above `lastOffset`. */
-  #accept(told: ToldEphemeral, head: KnownHead, lastOffset: number): boolean {
+  /** Behind the stored events of its commit, or between them: then it is for those alone who were not given what comes after it. */
+  #accept(told: ToldEphemeral, head: KnownHead): boolean {
     const { offset, after, bytes } = told;
     const isBehind = offset > head.lastOffset && offset <= head.reservedThrough && after === head.lastOffset;
-    const isBetween = offset > lastOffset && offset < head.lastOffset && after >= lastOffset && after < offset;
+    const isBetween = offset < head.lastOffset && after >= this.#before && after < offset;
     if (offset <= this.#newest || !(isBehind || isBetween)) {
       this.#dropped += 1;
       return false;
