@@ -5,7 +5,8 @@
  */
 import { partitionOf } from "@iterate-platform/service/ids";
 import { checkAgainstPolicy } from "../core/append-policy.js";
-import type { Timers } from "../timers.js";
+import type { AppendPolicyState } from "../core/contract.js";
+import { realTimers, type Timers } from "../timers.js";
 import { HeadConfirmer, readableCore } from "./confirm.js";
 import type { AppendCommand, ContextCache } from "./contract.js";
 
@@ -20,12 +21,16 @@ export interface AppendPoliciesParts {
 
 export class AppendPolicies {
   readonly #parts: AppendPoliciesParts;
+  readonly #timers: Timers;
   readonly #confirmers = new Map<ContextCache, HeadConfirmer>();
   /** By owner. */
   readonly #roots = new Map<string, HeadConfirmer>();
+  /** By owner, what appends of this turn of the event loop wait for: the question is asked when all of them have begun. */
+  readonly #asked = new Map<string, Promise<AppendPolicyState | null>>();
 
   constructor(parts: AppendPoliciesParts) {
     this.#parts = parts;
+    this.#timers = parts.timers ?? realTimers;
   }
 
   /** True for appends that a policy may refuse: the platform's own records are beyond it, and the global contexts have none. */
@@ -35,12 +40,26 @@ export class AppendPolicies {
 
   /** @throws CodedError FORBIDDEN; UNAVAILABLE (retryable) when the root cannot be confirmed. */
   async check({ address, events, writer }: AppendCommand): Promise<void> {
-    const root = await this.#confirmerOf(address.owner).confirm({ owner: address.owner, path: "/" });
-    const policy = root === undefined ? null : readableCore(root).appendPolicy;
+    const policy = await this.#policyOf(address.owner);
     if (policy === null) return;
     const { path } = address;
     const append = { origin: writer.origin ?? path, isPerson: writer.kind === "person", path };
     for (const { type } of events) checkAgainstPolicy(policy, { ...append, type });
+  }
+
+  #policyOf(owner: string): Promise<AppendPolicyState | null> {
+    let asked = this.#asked.get(owner);
+    if (asked === undefined) {
+      asked = new Promise((answer, fail) => {
+        this.#timers.soon(() => {
+          this.#asked.delete(owner);
+          const root = this.#confirmerOf(owner).confirm({ owner, path: "/" });
+          root.then((head) => (head === undefined ? null : readableCore(head).appendPolicy)).then(answer, fail);
+        });
+      });
+      this.#asked.set(owner, asked);
+    }
+    return asked;
   }
 
   #confirmerOf(owner: string): HeadConfirmer {
@@ -48,7 +67,7 @@ export class AppendPolicies {
     if (known !== undefined) return known;
     const cache = this.#parts.cacheOf(partitionOf(owner, "/"));
     let confirmer = this.#confirmers.get(cache);
-    if (confirmer === undefined) this.#confirmers.set(cache, (confirmer = new HeadConfirmer(cache, this.#parts.timers)));
+    if (confirmer === undefined) this.#confirmers.set(cache, (confirmer = new HeadConfirmer(cache, this.#timers)));
     if (this.#roots.size >= maxPlaced) this.#roots.clear();
     this.#roots.set(owner, confirmer);
     return confirmer;
