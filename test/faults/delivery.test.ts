@@ -2,7 +2,7 @@
 import { AppendRequest } from "@iterate-platform/proto/iterate/context/v1/context";
 import { uuidv7 } from "@iterate-platform/service/ids";
 import { itx } from "iterate/events";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { useCluster } from "./cluster.js";
 import { failpointsOf } from "./failpoint-list.js";
 import type { SentEvent } from "./history.js";
@@ -10,12 +10,12 @@ import type { Load, Place } from "./load.js";
 import { RunnerSide, runnerSources } from "./runner-side.js";
 import { count, testBoundMs } from "./scale.js";
 
+const failpoints = failpointsOf(runnerSources);
 const cluster = useCluster({ pods: 1 });
 let runners: RunnerSide;
 beforeAll(async () => {
   runners = await RunnerSide.prepare(cluster);
 });
-afterEach(() => runners.end());
 afterAll(() => runners?.stop());
 
 const tick = (_: unknown, owner: string, mark: string): SentEvent => ({
@@ -56,35 +56,26 @@ async function expectAllPromises(load: Load): Promise<void> {
   expect(secrets.map(({ what }) => what)).toEqual([]);
 }
 
-test.for(failpointsOf(runnerSources))(
-  "a runner killed at %s is followed by one that answers every event once",
-  { timeout: testBoundMs },
-  async (failpoint) => {
-    const load = await loadOfTicks();
-    const victim = runners.runner({ FAILPOINTS: `${failpoint}=kill@2` });
-    await load.acknowledged(count(5));
-    expect(await victim.exited, "the load passes the failpoint").toEqual({ code: null, signal: "SIGKILL" });
-    runners.runner();
-    await load.acknowledged(count(10));
-    await expectAllPromises(load);
-  },
-);
-
 test(
-  "the log killed, its database connections reset and the broker emptied while runners deliver",
+  `runners killed at ${failpoints.join(", then at ")}, then the log killed, its connections reset and the broker emptied`,
   async () => {
     const load = await loadOfTicks();
+    for (const failpoint of failpoints) {
+      const victim = runners.runner({ FAILPOINTS: `${failpoint}=kill@2` });
+      await load.acknowledged(count(3));
+      expect(await victim.exited, `the load passes ${failpoint}`).toEqual({ code: null, signal: "SIGKILL" });
+    }
     runners.runner();
-    await load.acknowledged(count(5));
+    await load.acknowledged(count(3));
     await cluster.nats.kill();
     cluster.nats.loseData();
-    await load.acknowledged(count(5));
+    await load.acknowledged(count(3));
     await cluster.pod(0).kill();
     await cluster.pod(0).restart();
-    await load.acknowledged(count(5));
+    await load.acknowledged(count(3));
     cluster.pod(0).database.reset();
     await cluster.nats.start();
-    await load.acknowledged(count(5));
+    await load.acknowledged(count(3));
     await expectAllPromises(load);
   },
   testBoundMs,

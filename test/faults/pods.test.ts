@@ -8,7 +8,7 @@ test(
   "two pods that share 64 contexts without affinity keep every promise",
   async () => {
     const load = cluster.load({ contexts: 32, writers: 12 });
-    await load.acknowledged(count(600));
+    await load.acknowledged(count(300));
     await cluster.expectAllPromises(load);
   },
   testBoundMs,

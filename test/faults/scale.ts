@@ -6,4 +6,4 @@ export function count(inOrdinaryRun: number): number {
 }
 
 /** Bound of one test, milliseconds. */
-export const testBoundMs = isLong ? 600_000 : 90_000;
+export const testBoundMs = isLong ? 900_000 : 180_000;

@@ -7,10 +7,10 @@ import { useCluster } from "./cluster.js";
 import { count, isLong, testBoundMs } from "./scale.js";
 
 const cluster = useCluster({ pods: 1 });
-const backlog = isLong ? 1_000_000 : 20_000;
+const backlog = isLong ? 1_000_000 : 10_000;
 const readers = 16;
-const text = "x".repeat(2_000);
-/** Some pages of half a megabyte for each reader, as bytes and as objects, and garbage; all that waits for them is 640 MB or more. */
+const text = "x".repeat(3_000);
+/** Some pages of half a megabyte for each reader, as bytes and as objects, and garbage; all that waits for them is 480 MB or more. */
 const mayGrowBytes = 300_000_000;
 
 test(
