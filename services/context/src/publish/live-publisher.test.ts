@@ -72,7 +72,7 @@ const told = (offset: number, { commitNo = 1, after = 1, bytes = 100 } = {}): To
     idempotencyKey: "",
     traceparent: "",
     formatVersion: 1,
-  } as Event,
+  },
   offset,
   after,
   commitNo,
