@@ -1,5 +1,4 @@
 import { LiveBatch } from "@iterate-platform/proto/iterate/context/v1/live";
-import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import { beforeEach, expect, test } from "vitest";
 import { unborn } from "../log/head-cache.js";
 import type { ContextHead } from "../log/contract.js";
