@@ -9,9 +9,10 @@ import { isLong, testBoundMs } from "./scale.js";
 import { select } from "./truth.js";
 
 const cluster = useCluster({ pods: 1 });
-const contexts = 32;
+/** As many as are in flight: nearly every append is a commit of its own, and a row updated by each would show. */
+const contexts = 256;
 const atOnce = 256;
-const appendsOfARun = isLong ? 200_000 : 6_000;
+const appendsOfARun = isLong ? 100_000 : 12_000;
 const leastShare = 0.6;
 
 test(
@@ -20,7 +21,8 @@ test(
     const { clients } = cluster.pod(0);
     const owner = newId("prj");
     await rate(clients, owner, appendsOfARun / 4);
-    const free = await rate(clients, owner, appendsOfARun);
+    // The machine's own moods are in every run: the slower of two without is what the faster of two with is held to.
+    const free = Math.min(await rate(clients, owner, appendsOfARun), await rate(clients, owner, appendsOfARun));
     const pool = createPool({
       url: cluster.database.url,
       applicationName: "backup",
@@ -40,12 +42,7 @@ test(
       return Math.max(first, second);
     });
     await pool.end();
-    const freeAgain = await rate(clients, owner, appendsOfARun);
-    // The machine's own moods are in both: the slower of the two runs beside it is what it is held to.
-    expect(
-      held / Math.min(free, freeAgain),
-      `${Math.round(held)}/s held, ${Math.round(free)} and ${Math.round(freeAgain)}/s free`,
-    ).toBeGreaterThan(leastShare);
+    expect(held / free, `${Math.round(held)}/s held, ${Math.round(free)}/s free`).toBeGreaterThan(leastShare);
   },
   testBoundMs,
 );
