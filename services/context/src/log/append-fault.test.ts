@@ -133,6 +133,7 @@ describe("a member that spoils its statement", () => {
       appendId: uuidv7(),
       writer: service,
       traceparent: null,
+      guard: null,
       events: [poison],
     });
     const later = direct.append(path, [{ payload: "later" }]);

@@ -103,18 +103,26 @@ describe("what a policy costs", () => {
     return Object.fromEntries(statementCounts);
   };
 
-  it("is one look at the root for an append of code, and nothing for the platform", async () => {
+  it("is a condition of the commit that any append needs", async () => {
     await configure(one, null);
     for (const writer of [agents, service]) await append(one, "/a", {}, writer);
     expect(await statements(() => append(one, "/a", {}, service))).toEqual({ commit: 1 });
-    expect(await statements(() => append(one, "/a", {}, agents))).toEqual({ commit: 1, last_commits: 1 });
+    expect(await statements(() => append(one, "/a", {}, agents))).toEqual({ commit_guard_one: 1 });
+  });
+
+  it("is one look at the root for events that no commit stores", async () => {
+    await configure(one, null);
+    await append(one, "/a", { ephemeral: true }, agents);
+    expect(await statements(() => append(one, "/a", { ephemeral: true }, agents))).toEqual({ last_commits: 1 });
   });
 
   it("is shared by the appends of one turn", async () => {
     await configure(one, null);
     const paths = Array.from({ length: 100 }, (_, at) => `/many/${at}`);
     await Promise.all(paths.map((path) => append(one, path, {}, agents)));
-    const sent = await statements(() => Promise.all(paths.map((path) => append(one, path, {}, agents))));
+    const unstored = { ephemeral: true };
+    await Promise.all(paths.map((path) => append(one, path, unstored, agents)));
+    const sent = await statements(() => Promise.all(paths.map((path) => append(one, path, unstored, agents))));
     expect(sent["last_commits"]).toBe(1);
   });
 });

@@ -6,7 +6,7 @@ import { queueLimits } from "./limits.js";
 
 const pending = (): PendingAppend =>
   new PendingAppend(
-    { appendId: "00000000-0000-7000-8000-000000000000", writer: service, traceparent: null, key: null },
+    { appendId: "00000000-0000-7000-8000-000000000000", writer: service, traceparent: null, key: null, guard: null },
     0,
     { appendSettled: () => undefined },
     () => undefined,

@@ -7,7 +7,7 @@
  */
 import type { Writer } from "../caller/contract.js";
 import { appendIdBytes } from "./append-id.js";
-import type { AppendReceipt, ContextAddress, ContextHead, StorableEvent } from "./contract.js";
+import type { AppendReceipt, ContextAddress, ContextHead, PolicyGuard, StorableEvent } from "./contract.js";
 import { queueLimits } from "./limits.js";
 import type { PlannedAppend, StoredKey } from "./plan.js";
 
@@ -34,6 +34,8 @@ export class PendingAppend implements PlannedAppend {
   failures = 0;
   /** Shares no statement any more: one of those it failed with may have been spoiled by it. */
   isAlone = false;
+  /** What its commit must prove; `null` when nothing refuses it. */
+  guard: PolicyGuard | null;
   /** Name under which it is known to be under way; `null` for one that nobody can repeat. */
   readonly key: string | null;
   readonly #books: AppendBooks;
@@ -41,12 +43,7 @@ export class PendingAppend implements PlannedAppend {
   readonly #reject: (error: Error) => void;
 
   constructor(
-    {
-      appendId,
-      writer,
-      traceparent,
-      key,
-    }: { readonly appendId: string; readonly writer: Writer; readonly traceparent: string | null; readonly key: string | null },
+    { appendId, writer, traceparent, key, guard }: Pick<PendingAppend, "appendId" | "writer" | "traceparent" | "key" | "guard">,
     waitsSinceMs: number,
     books: AppendBooks,
     resolve: (receipts: readonly AppendReceipt[]) => void,
@@ -56,6 +53,7 @@ export class PendingAppend implements PlannedAppend {
     this.writer = writer;
     this.traceparent = traceparent;
     this.key = key;
+    this.guard = guard;
     this.waitsSinceMs = waitsSinceMs;
     this.#books = books;
     this.#resolve = resolve;

@@ -711,10 +711,10 @@ describe("the cost of an append", () => {
     expect(rows).toEqual([{ count: "25" }]);
   });
 
-  it("of a refusal that rests on memory is two reads", async () => {
+  it("of a refusal that rests on memory is three reads", async () => {
     await grow(2);
     const sent = await statements(() => refusal(engine.append(path, [{ payload: 1, idempotencyKey: "K", offset: 9 }])));
-    expect(sent).toEqual({ last_commits: 1, taken_keys: 1 });
+    expect(sent).toEqual({ last_commits: 1, committed_appends: 1, taken_keys: 1 });
   });
 });
 

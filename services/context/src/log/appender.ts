@@ -80,11 +80,21 @@ export class LogAppender implements Appender {
     const { appendId: given, address, writer, traceparent } = command;
     const name = nameOf(address);
     const storable = storableEvents(command, name, this.#admission, this.#options.json);
-    const events = this.#policies.governs(command) ? this.#admitted(command, storable) : storable;
     if (command.events.length === 0 && writer.lease === null) return Promise.resolve([]);
     const shard = this.#shardOf(address, name);
+    const guard = this.#policies.governs(command) ? this.#policies.guardOf(command, shard.cache) : null;
+    const events = guard === undefined ? this.#admitted(command, storable) : storable;
     if (given === null)
-      return shard.writer.write({ address, name, key: null, appendId: this.#options.newAppendId(), writer, traceparent, events });
+      return shard.writer.write({
+        address,
+        name,
+        key: null,
+        appendId: this.#options.newAppendId(),
+        writer,
+        traceparent,
+        guard: guard ?? null,
+        events,
+      });
     const appendId = checkedAppendId(given);
     const key = appendId + name;
     const underWay = shard.writer.underWay(key);
@@ -104,6 +114,7 @@ export class LogAppender implements Appender {
       appendId,
       writer,
       traceparent,
+      guard: guard ?? null,
       events: isFresh ? events : this.#unlessStored(shard, command, appendId, events),
     });
   }

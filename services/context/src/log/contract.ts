@@ -78,6 +78,12 @@ export interface StorableEvent {
   readonly bytes: number;
 }
 
+/** A context whose newest control commit must still be this one when a commit that rests on it lands. */
+export interface PolicyGuard {
+  readonly contextId: number;
+  readonly lastControl: number;
+}
+
 /** One append as the API hands it over: not yet checked. */
 export interface AppendCommand {
   readonly address: ContextAddress;

@@ -11,6 +11,7 @@
  */
 import { CodedError, codedError, isCodedError } from "iterate/lib";
 import { AlreadyStored } from "./already-stored.js";
+import { admitAgain, guardsOf, refreshRoots } from "./policy-guards.js";
 import type { ContextBatch, PendingAppend } from "./append-queue.js";
 import { answerCommitted, reloadHeads, type ShardState } from "./batch-truth.js";
 import { giveIds } from "./birth.js";
@@ -91,7 +92,8 @@ export class GroupCommitter {
     this.#refuseLate(batches);
     const open = batches.filter((batch) => batch.appends.length > 0);
     try {
-      const { decisions, unconfirmed } = this.#plan(open);
+      await admitAgain(open, this.#options.cache, this.#lane);
+      const { decisions, unconfirmed } = this.#plan(open.filter((batch) => batch.appends.length > 0));
       const lost = await this.#commit(await this.#prepare(decisions));
       if (lost.length > 0) await this.#afterLoss(lost);
       if (unconfirmed.length > 0) await this.#confirm(unconfirmed);
@@ -192,7 +194,10 @@ export class GroupCommitter {
       if (keys === undefined) lost.push(decision);
       else this.#learnKeys(decision.batch, keys);
     }
-    if (lost.length > 0 && landed.size === 0) await this.#checkGeneration();
+    if (lost.length > 0 && landed.size === 0) {
+      await this.#checkGeneration();
+      await refreshRoots(guardsOf(lost.map(({ batch }) => batch)), this.#options.cache, this.#lane);
+    }
     return lost;
   }
 
@@ -207,6 +212,7 @@ export class GroupCommitter {
         commit,
         core: changedRows(cache.storedCoreOf(contextId), commit),
       })),
+      guards: guardsOf(decisions.map(({ batch }) => batch)),
       typeNumber: (name: string) => types.of(name),
     };
     for (const { head } of decisions) this.#options.blocks.lend(head.contextId);

@@ -6,7 +6,7 @@
  * have been applied. Any other error says that the store refused the call and changed nothing.
  */
 import type { ConcernRow } from "../core/fold.js";
-import type { ContextAddress, ContextHead } from "./contract.js";
+import type { ContextAddress, ContextHead, PolicyGuard } from "./contract.js";
 import type { PlannedCommit, StoredKey } from "./plan.js";
 
 /** The last commit row of a context. */
@@ -106,11 +106,13 @@ export interface CommitGroup {
   readonly reducerVersion: number;
   /** At most one for each context. */
   readonly commits: readonly CommitToWrite[];
+  /** Nothing lands unless all of them hold. */
+  readonly guards: readonly PolicyGuard[];
   /** The number of each type among the rows. */
   readonly typeNumber: (name: string) => number;
 }
 
-/** What became of a group. A context in neither part lost the fence, or the shard has another generation. */
+/** What became of a group. A context in neither part lost the fence, or the shard has another generation, or a guard does not hold. */
 export interface CommitAnswer {
   /** Time of the commit, of all that landed. */
   readonly atUs: number;

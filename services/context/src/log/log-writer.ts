@@ -7,7 +7,7 @@ import { CodedError, codedError } from "iterate/lib";
 import type { Writer } from "../caller/contract.js";
 import type { Timers } from "../timers.js";
 import { ContextQueue, FairQueue, PendingAppend, type AppendBooks, type ContextBatch } from "./append-queue.js";
-import type { AppendReceipt, CommitObserver, ContextAddress, EphemeralObserver, StorableEvent } from "./contract.js";
+import type { AppendReceipt, CommitObserver, ContextAddress, EphemeralObserver, PolicyGuard, StorableEvent } from "./contract.js";
 import type { ShardState } from "./batch-truth.js";
 import { newCounters, type CommitCounters } from "./commit-counters.js";
 import { GroupCommitter, type CommitterOptions } from "./group-commit.js";
@@ -53,6 +53,8 @@ export interface AppendToWrite {
   readonly appendId: string;
   readonly writer: Writer;
   readonly traceparent: string | null;
+  /** What its commit must prove; `null` when nothing refuses it. */
+  readonly guard: PolicyGuard | null;
   readonly events: readonly StorableEvent[] | Promise<readonly StorableEvent[] | StoredAppend>;
 }
 

@@ -40,7 +40,14 @@ export function commitValues(group: CommitGroup, isClaimed: boolean): CommitValu
   ];
   const hasKeys = addKeys(values, commits);
   const hasCore = addCore(values, group);
-  return { shape: { hasKeys, hasCore, isClaimed }, values };
+  return { shape: { hasKeys, hasCore, guards: addGuards(values, group), isClaimed }, values };
+}
+
+/** One guard is named by value, so that one partition is looked at; that is what the commits of one project need. */
+function addGuards(values: unknown[], { guards }: CommitGroup): CommitShape["guards"] {
+  if (guards.length === 0) return "none";
+  values.push(int8Array(guards.map(({ contextId }) => contextId)), int8Array(guards.map(({ lastControl }) => lastControl)));
+  return guards.length === 1 ? "one" : "many";
 }
 
 /** The events of all commits by column, in one pass. */

@@ -14,6 +14,8 @@ export interface CommitShape {
   readonly hasKeys: boolean;
   /** Some commit changes the core state. */
   readonly hasCore: boolean;
+  /** Contexts whose newest control commit must be the one named. */
+  readonly guards: "none" | "one" | "many";
   /** The commit rows exist already, claimed by this transaction (see `claimNextCommit`). */
   readonly isClaimed: boolean;
 }
@@ -31,7 +33,8 @@ export type CommitRow = readonly [
 const statements = new Map<string, Statement>();
 
 export function commitStatement(shape: CommitShape): Statement {
-  const name = `commit${shape.hasKeys ? "_keys" : ""}${shape.hasCore ? "_core" : ""}${shape.isClaimed ? "_claimed" : ""}`;
+  const guards = shape.guards === "none" ? "" : `_guard_${shape.guards}`;
+  const name = `commit${shape.hasKeys ? "_keys" : ""}${shape.hasCore ? "_core" : ""}${guards}${shape.isClaimed ? "_claimed" : ""}`;
   let statement = statements.get(name);
   if (statement === undefined) {
     statement = { name, text: commitText(shape) };
@@ -42,10 +45,11 @@ export function commitStatement(shape: CommitShape): Statement {
 
 const micros = (column: string): string => `(extract(epoch from ${column}) * 1000000)::bigint`;
 
-/** $1 generation, $2 writer, $3–$10 commits, $11–$22 events, then keys, then core rows. */
-function commitText({ hasKeys, hasCore, isClaimed }: CommitShape): string {
+/** $1 generation, $2 writer, $3–$10 commits, $11–$22 events, then keys, then core rows, then guards. */
+function commitText({ hasKeys, hasCore, guards, isClaimed }: CommitShape): string {
   const keysAt = 23;
   const coreAt = hasKeys ? keysAt + 2 : keysAt;
+  const guardsAt = hasCore ? coreAt + 5 : coreAt;
   const found = `found as materialized (
   select k.context_id, k.idempotency_key, e.*
   from unnest($${keysAt}::bigint[], $${keysAt + 1}::text[]) k(context_id, idempotency_key)
@@ -56,7 +60,7 @@ function commitText({ hasKeys, hasCore, isClaimed }: CommitShape): string {
 ), `;
   const wanted = `unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
     w(context_id, commit_no, first_offset, last_offset, reserved_through, last_control, runner_epoch, traceparent)
-  where (select generation from shard) = $1${hasKeys ? " and not exists (select from found f where f.context_id = w.context_id)" : ""}`;
+  where (select generation from shard) = $1${guardText(guards, guardsAt)}${hasKeys ? " and not exists (select from found f where f.context_id = w.context_id)" : ""}`;
   // A claim is of one context, named by value so that one partition is looked at.
   const fence = isClaimed
     ? `update commit c set first_offset = w.first_offset, last_offset = w.last_offset, reserved_through = w.reserved_through,
@@ -89,4 +93,16 @@ select context_id, ${micros("at")}, null::text, null::bigint, null::bytea, null:
       ? `\nunion all select context_id, ${micros("created_at")}, idempotency_key, "offset", body_digest, source from found`
       : ""
   }`;
+}
+
+/** Looked at once for the statement: it names nothing of the rows that are written. */
+function guardText(guards: CommitShape["guards"], at: number): string {
+  if (guards === "none") return "";
+  if (guards === "one")
+    return ` and ($${at + 1}::bigint[])[1] = (
+    select k.last_control from commit k where k.context_id = ($${at}::bigint[])[1] order by k.commit_no desc limit 1)`;
+  return ` and not exists (
+    select from unnest($${at}::bigint[], $${at + 1}::bigint[]) g(context_id, last_control)
+    cross join lateral (select k.last_control from commit k where k.context_id = g.context_id order by k.commit_no desc limit 1) k
+    where k.last_control <> g.last_control)`;
 }

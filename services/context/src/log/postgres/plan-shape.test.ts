@@ -22,7 +22,11 @@ beforeAll(async () => {
 afterAll(() => pool.end());
 
 const shapes = [false, true].flatMap((hasKeys) =>
-  [false, true].flatMap((hasCore) => [false, true].map((isClaimed) => ({ hasKeys, hasCore, isClaimed }))),
+  [false, true].flatMap((hasCore) =>
+    [false, true].flatMap((isClaimed) =>
+      (["none", "one", "many"] as const).map((guards) => ({ hasKeys, hasCore, guards, isClaimed })),
+    ),
+  ),
 );
 const ofOne = [
   head.loadHeads,
@@ -108,7 +112,8 @@ function valuesFor(name: string, id: number): unknown[] {
       ];
       const keys = name.includes("_keys") ? [ids, textArray(["new"])] : [];
       const core = name.includes("_core") ? [1, ids, textArray(["identity"]), int8Array([4]), textArray(["{}"])] : [];
-      return [...commit, ...event, ...keys, ...core];
+      const guards = name.includes("_guard") ? [ids, int8Array([1])] : [];
+      return [...commit, ...event, ...keys, ...core, ...guards];
     }
   }
 }
