@@ -33,10 +33,10 @@ const database = await makeDatabase(adminUrl);
 const pods = await Promise.all([startPod(), startPod()]);
 try {
   // Births are not what is measured.
-  await appendsPerSecond([pods[0]!], 1_000);
+  await appendsPerSecond([pods[0]], 1_000);
   const ratios: number[] = [];
   for (let round = 1; round <= Number(rounds); round += 1) {
-    const alone = await appendsPerSecond([pods[0]!], durationMs);
+    const alone = await appendsPerSecond([pods[0]], durationMs);
     const both = await appendsPerSecond(pods, durationMs);
     ratios.push(both / alone);
     console.log(`round ${round}: one process ${kilo(alone)}, two on the same ${contexts} contexts ${kilo(both)}`);

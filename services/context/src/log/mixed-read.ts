@@ -4,7 +4,8 @@
  * proof of the page stays that of the stored events, so a reader who goes on from it sees the ephemeral ones behind the head again.
  */
 import type { EphemeralRings } from "../publish/ephemeral-rings.js";
-import { belongsTo, mergeEvents, type KeptEphemeral } from "../publish/merge-events.js";
+import type { KeptEphemeral } from "../publish/contract.js";
+import { belongsTo, mergeEvents } from "../publish/merge-events.js";
 import type { Heads } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
 import type { Page, PageBounds, Reads } from "./read.js";

@@ -1,7 +1,22 @@
 /** What is told about commits: by this process right after them, and by every process over the broker. */
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import type { ContextAddress } from "../log/contract.js";
-import type { KeptEphemeral, Reach } from "./merge-events.js";
+
+/** An ephemeral event where it is kept. */
+export interface KeptEphemeral {
+  readonly event: Event;
+  readonly offset: number;
+  /** Offset of the stored event it comes after; 0 when there is none. No other stored event will ever lie between the two. */
+  readonly after: number;
+  /** Bytes it may hold in memory. */
+  readonly bytes: number;
+}
+
+/** How far a page of stored events reaches. */
+export interface Reach {
+  readonly scannedThrough: number;
+  readonly isAtHead: boolean;
+}
 
 /** One commit as a hint. Nothing in it has authority: it may be late, repeated, or a lie. */
 export interface CommitHint {

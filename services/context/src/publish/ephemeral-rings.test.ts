@@ -1,7 +1,7 @@
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import { beforeEach, expect, test } from "vitest";
 import { EphemeralRings, ringBytes, ringIdleMs } from "./ephemeral-rings.js";
-import type { KeptEphemeral } from "./merge-events.js";
+import type { KeptEphemeral } from "./contract.js";
 
 let nowMs: number;
 let kept: Set<string>;

@@ -4,7 +4,7 @@
  * Nothing here is promised to last.
  */
 import type { ContextAddress } from "../log/contract.js";
-import type { KeptEphemeral } from "./merge-events.js";
+import type { KeptEphemeral } from "./contract.js";
 
 /** Of one context; its newest event is kept whatever its size. */
 export const ringBytes = 1_048_576;

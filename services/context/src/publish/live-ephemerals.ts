@@ -5,8 +5,8 @@
  * and newest out; all of it may be lost.
  */
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
-import type { KnownHead, ToldEphemeral } from "./contract.js";
-import { belongsTo, type Reach } from "./merge-events.js";
+import type { KnownHead, Reach, ToldEphemeral } from "./contract.js";
+import { belongsTo } from "./merge-events.js";
 
 /** Accepted events of one context, for listeners that are a little behind; the newest is held whatever its size. */
 export const maxAcceptedBytes = 1_048_576;

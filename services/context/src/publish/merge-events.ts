@@ -1,21 +1,6 @@
 /** Stored and ephemeral events of one context as one sequence. */
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
-
-/** An ephemeral event where it is kept. */
-export interface KeptEphemeral {
-  readonly event: Event;
-  readonly offset: number;
-  /** Offset of the stored event it comes after; 0 when there is none. No other stored event will ever lie between the two. */
-  readonly after: number;
-  /** Bytes it may hold in memory. */
-  readonly bytes: number;
-}
-
-/** How far a page of stored events reaches. */
-export interface Reach {
-  readonly scannedThrough: number;
-  readonly isAtHead: boolean;
-}
+import type { KeptEphemeral, Reach } from "./contract.js";
 
 /**
  * Whether an ephemeral event belongs to a page of stored events that reaches so far: every stored event before it is in the page, or

@@ -26,7 +26,7 @@ export interface FloorStore {
 }
 
 /** How far a context's first offset is carried out. */
-export interface TruncationState {
+interface TruncationState {
   /** Offset of the first event that can be read. */
   readonly firstOffset: number;
   /** Below it the bodies are gone. */
