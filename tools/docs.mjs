@@ -18,6 +18,7 @@ import { repoLimits } from "../services/bundler/src/repo/contract.ts";
 import { readLimits } from "../services/context/src/api/input.ts";
 import { maxCauseDepth } from "../services/context/src/caller/loop-guard.ts";
 import { streamWindow } from "../services/context/src/api/append-stream.ts";
+import { maxLineBytes } from "../services/context/src/archive/format.ts";
 import { secretLimits } from "../services/context/src/api/secret.ts";
 import { maxSubscriptions } from "../services/context/src/core/subscriptions.ts";
 import { inlineJsonBytes } from "../services/context/src/json/worker-thread.ts";
@@ -210,6 +211,7 @@ const limits = {
     ["wait for an event", time(readLimits.waitMs)],
     ["commits of a page of the feed", readLimits.commits],
   ],
+  "An archive": [["one line", bytes(maxLineBytes)]],
   "A delivery": [
     ["events of a batch", batchLimits.events],
     ["bytes of a batch", bytes(batchLimits.bytes)],

@@ -2,6 +2,7 @@
 import { randomInt } from "node:crypto";
 import { readDescriptorSet } from "@iterate-platform/proto/descriptor-set";
 import { AdminServiceService } from "@iterate-platform/proto/iterate/context/v1/admin";
+import { ArchiveServiceService } from "@iterate-platform/proto/iterate/context/v1/archive";
 import { ContextServiceService } from "@iterate-platform/proto/iterate/context/v1/context";
 import { FeedServiceService } from "@iterate-platform/proto/iterate/context/v1/feed";
 import { SecretServiceService } from "@iterate-platform/proto/iterate/context/v1/secret";
@@ -10,6 +11,7 @@ import { uuidv7 } from "@iterate-platform/service/ids";
 import { runService } from "@iterate-platform/service/service";
 import { currentTraceparent } from "@iterate-platform/service/tracing";
 import { adminHandlers, adminRules } from "./api/admin.js";
+import { archiveHandlers, archiveRules } from "./api/archive.js";
 import { appendHandlers, appendRules } from "./api/append.js";
 import { feedHandlers, feedRules } from "./api/feed.js";
 import { readHandlers, readRules } from "./api/read.js";
@@ -122,6 +124,12 @@ await runService({
       floorsOf: (partition: number) => shards.of(partition).retention,
     };
     grpc.add(FeedServiceService, feedHandlers(feed), feedRules);
+    const archiveStores = shards.all.map(({ archives }) => archives);
+    const storeOf = (partition: number) => shards.of(partition).archives;
+    const generationOf = (partition: number) => shards.of(partition).store.generation();
+    const exports = { heads: reads, stores: archiveStores, storeOf, now: () => new Date() };
+    const stages = { stores: archiveStores, storeOf, generationOf, vocabulary, json, newChain };
+    grpc.add(ArchiveServiceService, archiveHandlers({ exports, stages, stores: archiveStores, nowMs }), archiveRules);
     grpc.add(AdminServiceService, adminHandlers({ shards: shards.all, log }), adminRules);
     grpc.add(SecretServiceService, secretHandlers({ secrets, newChain, traceparent }), secretRules);
     const times = { ...retentionTimes, roundMs: config.retentionRoundMs, sweepMs: config.retentionSweepMs };

@@ -5,8 +5,10 @@ import { setTimeout as timer } from "node:timers/promises";
 import { readDescriptorSet } from "@iterate-platform/proto/descriptor-set";
 import { RepoServiceClient } from "@iterate-platform/proto/iterate/bundler/v1/repo";
 import { AdminServiceClient, AdminServiceService } from "@iterate-platform/proto/iterate/context/v1/admin";
+import { ArchiveServiceClient } from "@iterate-platform/proto/iterate/context/v1/archive";
 import { ContextServiceClient, ContextServiceService } from "@iterate-platform/proto/iterate/context/v1/context";
 import { SecretServiceClient, SignatureScheme } from "@iterate-platform/proto/iterate/context/v1/secret";
+import { ArchiveServiceService } from "@iterate-platform/proto/iterate/ingress/v1/archive";
 import { ProjectServiceService } from "@iterate-platform/proto/iterate/ingress/v1/project";
 import { TelemetryQueryServiceClient, TelemetryQueryServiceService } from "@iterate-platform/proto/iterate/telemetry/v1/query";
 import { ContextLog } from "@iterate-platform/service/context-log";
@@ -19,12 +21,15 @@ import { codedError, errorCode } from "iterate/lib";
 import { platformHost, platformUpgrade, type PlatformHostParts } from "./api/platform-host.js";
 import { projectPages } from "./api/project-pages.js";
 import { projectRules, projectService } from "./api/project.js";
+import { archiveRules, archiveService } from "./api/archive.js";
 import { publicAdminRules, publicAdminService } from "./api/public-admin.js";
 import { publicContextRules, publicContextService } from "./api/public-context.js";
 import { publicTelemetryRules, publicTelemetryService } from "./api/public-telemetry.js";
 import { config } from "./config.js";
 import { AdminToken, tokenOfAuthorization } from "./identity/admin-token.js";
-import { configRepoPath } from "./project/announce.js";
+import { Archives } from "./project/archive-ports.js";
+import { ProjectImports } from "./project/imports.js";
+import { configRepoPath, type AnnouncePorts } from "./project/announce.js";
 import { oldestOwedSeconds } from "./project/project.sql.js";
 import { Projects } from "./project/projects.js";
 import { sweepEveryMs, sweepProjects } from "./project/sweep.js";
@@ -49,6 +54,7 @@ await runService({
   grpc: false,
   main: ({ config, log, trust, pool, metrics, readiness, stopping, addListener, onStop }) => {
     const context = createClient(ContextServiceClient, config.contextUrl, { trust, audience: "context" });
+    const archiveClient = createClient(ArchiveServiceClient, config.contextUrl, { trust, audience: "context" });
     const admin = createClient(AdminServiceClient, config.contextUrl, { trust, audience: "context" });
     const secrets = createClient(SecretServiceClient, config.contextUrl, { trust, audience: "context" });
     const repos = createClient(RepoServiceClient, config.bundlerUrl, { trust, audience: "bundler" });
@@ -60,28 +66,29 @@ await runService({
     const addresses = addressesOf(config.publicBaseUrl, config.projectBase);
     const forwarder = createForwarder();
 
+    const append: AnnouncePorts["append"] = async (owner, path, events) => {
+      await context.append({
+        context: { owner, path },
+        appendId: uuidv7(),
+        events: events.map(({ type, payload, idempotencyKey }) => ({
+          type,
+          payload: Buffer.from(JSON.stringify(payload)),
+          metadata: undefined,
+          idempotencyKey,
+          expectedOffset: undefined,
+          processor: undefined,
+          ephemeral: false,
+          formatVersion: 0,
+        })),
+      });
+    };
     const projects = new Projects({
       pool,
       newProjectId: () => newId("prj"),
       onPutOff: (owed, error) =>
         log.warn("a project's announcement is put off", { owner: owed.id, attempts: owed.attempts, error }),
       ports: {
-        append: async (owner, path, events) => {
-          await context.append({
-            context: { owner, path },
-            appendId: uuidv7(),
-            events: events.map(({ type, payload, idempotencyKey }) => ({
-              type,
-              payload: Buffer.from(JSON.stringify(payload)),
-              metadata: undefined,
-              idempotencyKey,
-              expectedOffset: undefined,
-              processor: undefined,
-              ephemeral: false,
-              formatVersion: 0,
-            })),
-          });
-        },
+        append,
         commitTemplate: async (owner, template) => {
           const files = await readTemplate(config.templatesDir ?? ownTemplates, template);
           await repos.commitFiles({
@@ -94,11 +101,29 @@ await runService({
         },
       },
     });
+    const archives = new Archives(archiveClient, (ms) => pause(ms, stopping));
+    const imports = new ProjectImports({
+      pool,
+      ports: {
+        stage: (request, data, signal) => archives.stage(request, data, signal),
+        open: (importId, owner) => archives.open(importId, owner),
+        remove: (importId) => archives.remove(importId),
+        append: (owner, path, events) => archives.whole(() => append(owner, path, events).then(() => true)),
+      },
+      newImportId: () => uuidv7().replaceAll("-", ""),
+      every: (ms, work) => {
+        const timer = setInterval(work, ms);
+        return () => clearInterval(timer);
+      },
+      onLeft: ({ project, step }, error) => log.warn("an import is left to the sweep", { owner: project.id, step, error }),
+    });
     const endpoints = new WebhookEndpoints(pool, async (owner, path, material) => {
       await secrets.set({ owner, path, material: Buffer.from(material), origins: [] });
     });
 
     const sessionParts: SessionParts = {
+      archives,
+      imports,
       declareLogRestored: async (principal) => (await admin.declareLogRestored({}, { principal })).generations,
       projects,
       endpoints,
@@ -211,6 +236,8 @@ await runService({
       },
     });
     publicGrpc.add(ContextServiceService, publicContextService(context), publicContextRules);
+    const archiveParts = { projects, archives, imports, addresses, operator: adminToken.principal };
+    publicGrpc.add(ArchiveServiceService, archiveService(archiveParts), archiveRules);
     publicGrpc.add(AdminServiceService, publicAdminService(admin, adminToken.principal), publicAdminRules);
     publicGrpc.add(ProjectServiceService, projectService({ projects, endpoints, addresses }), projectRules);
     if (telemetry !== null) {
@@ -225,6 +252,13 @@ await runService({
       { description: "Age of the oldest project whose announcement is owed.", unit: "s" },
       () => oldestOwed,
     );
+    const sweepingImports = sweepProjects({
+      projects: imports,
+      stopping,
+      pause,
+      onRound: () => undefined,
+      onFailure: (error) => log.warn("a round of the import sweep failed", { error }),
+    });
     const sweeping = sweepProjects({
       projects,
       stopping,
@@ -240,9 +274,10 @@ await runService({
     });
 
     onStop("clients", async () => {
-      await sweeping;
+      await Promise.all([sweeping, sweepingImports]);
       context.close();
       admin.close();
+      archiveClient.close();
       secrets.close();
       repos.close();
       telemetry?.close();

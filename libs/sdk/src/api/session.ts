@@ -6,6 +6,7 @@
  */
 import type { RpcTarget } from "capnweb";
 import type { StreamEvent } from "../stream/event.js";
+import type { ArchiveCounts, ExportArgs, ImportApi, ImportArgs } from "./archive.js";
 import type { ContextCalls } from "./context.js";
 import type { LogsApi, ProjectTracesApi, TracesApi } from "./telemetry.js";
 import type { CreatedWebhookEndpoint, CreateWebhookEndpointArgs, WebhookEndpoint } from "./webhook.js";
@@ -57,6 +58,8 @@ export interface ProjectsApi extends RpcTarget {
   get(idOrSlug: string): Promise<ProjectApi>;
   /** Answers when the project exists; its template is committed and published afterwards. Throws PROJECT_NAME_TAKEN. */
   create(args: CreateProjectArgs): Promise<ProjectInfo>;
+  /** Begins to make a project from an archive, under the id it had. Throws OVERLOADED. */
+  import(args?: ImportArgs): Promise<ImportApi>;
 }
 
 export interface ListProjectsArgs {
@@ -105,6 +108,8 @@ export interface ProjectApi extends ContextApi {
   readonly webhooks: WebhookEndpointsApi;
   readonly logs: LogsApi;
   readonly traces: ProjectTracesApi;
+  /** Everything its logs hold, or those of one context, piece by piece. Throws NOT_FOUND, UNAVAILABLE: export again. */
+  export(args: ExportArgs): Promise<ArchiveCounts>;
 }
 
 /**

@@ -1,9 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { LogRecord, Trace } from "../api/index.js";
 import { codedError } from "../lib/index.js";
@@ -70,6 +71,53 @@ const until = async (isDone: () => boolean): Promise<void> => {
   while (!isDone()) await new Promise((resolve) => setImmediate(resolve));
 };
 const acme = () => iterate("projects create acme");
+
+describe("archives", () => {
+  const archive = '{"kind":"iterate-archive","version":1}\n{"of":"é"}\n';
+  const read = (name: string): Buffer => readFileSync(join(folder, name));
+
+  it("prints an export, or writes it to a file that is there only once it is complete", async () => {
+    await iterate("projects create shop");
+    expect(await iterate("export shop")).toEqual({ exitCode: 0, out: archive, err: "exported 2 contexts, 1,234 events\n" });
+    expect(await iterate("export shop --out shop.jsonl")).toMatchObject({ exitCode: 0, out: "" });
+    expect(read("shop.jsonl").toString()).toBe(archive);
+    expect(await iterate("export shop --out shop.gz --json")).toEqual({
+      exitCode: 0,
+      out: '{"file":"shop.gz","contexts":2,"events":1234}\n',
+      err: "",
+    });
+    expect(gunzipSync(read("shop.gz")).toString()).toBe(archive);
+    expect(await iterate("export shop --context /broken --out broken.jsonl")).toMatchObject({ exitCode: 4 });
+    expect(readdirSync(folder).filter((name) => name.includes("broken") || name.includes("partial"))).toEqual([]);
+    expect(await iterate("export shop --out nowhere/shop.jsonl")).toMatchObject({ exitCode: 2 });
+  });
+
+  it("tells its progress once a second", async () => {
+    await iterate("projects create shop");
+    let now = 0;
+    const { err } = await iterate("export shop", { nowMs: () => (now += 600) });
+    expect(err).toBe("exported 2 contexts, 1,234 events so far\nexported 2 contexts, 1,234 events\n");
+  });
+
+  it("imports a file, compressed or not, and refuses what exists unless told to replace it", async () => {
+    writeFileSync(join(folder, "plain.jsonl"), archive);
+    writeFileSync(join(folder, "packed"), gzipSync(archive));
+    for (const file of ["plain.jsonl", "packed"]) {
+      deployment.imported = "";
+      expect(await iterate(`import ${file} --replace`)).toEqual({
+        exitCode: 0,
+        out: "imported imported (prj_imported)\n",
+        err: "imported 2 contexts, 1,234 events\n",
+      });
+      expect(deployment.imported).toBe(archive);
+    }
+    expect(await iterate("import plain.jsonl")).toMatchObject({ exitCode: 1, err: expect.stringContaining("exists") as string });
+    expect(await iterate("import plain.jsonl --slug other --json")).toMatchObject({ exitCode: 0 });
+    writeFileSync(join(folder, "cut"), gzipSync(archive).subarray(0, 30));
+    expect(await iterate("import cut --slug third")).toMatchObject({ exitCode: 1 });
+    expect(await iterate("import absent")).toMatchObject({ exitCode: 2 });
+  });
+});
 
 describe("admin", () => {
   it("declares the log restored", async () => {

@@ -1,6 +1,7 @@
 /** The command line as a whole: parse, run, and answer with an exit code. */
 import { Command } from "commander";
 import { addAdminCommands } from "./admin.js";
+import { addArchiveCommands } from "./archives.js";
 import { addEventCommands } from "./events.js";
 import { exitCodes, failureOf } from "./failure.js";
 import { addLogsCommand } from "./logs.js";
@@ -30,6 +31,7 @@ export async function runCommandLine(args: readonly string[], version: string, s
     })
     .exitOverride();
   addAdminCommands(program, surroundings);
+  addArchiveCommands(program, surroundings);
   addProjectCommands(program, surroundings);
   addEventCommands(program, surroundings);
   addWebhookCommands(program, surroundings);

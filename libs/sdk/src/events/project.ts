@@ -5,12 +5,18 @@ import { eventType } from "./event-type.js";
 export const projectCreateRequested = eventType(
   "project/create-requested",
   z.object({ slug: z.string(), configRepoTemplate: z.enum(["minimal", "triage"]).optional() }),
-  { description: "Someone asked for the project.", writer: "platform" },
+  { description: "Someone asked for the project.", writer: "platform", control: true },
 );
 
 export const projectCreated = eventType("project/created", z.object({}), {
   description: "The project exists.",
   writer: "platform",
+});
+
+export const projectImported = eventType("project/imported", z.object({ slug: z.string(), importId: z.string() }), {
+  description: "The project was made from an archive; what is before this was imported.",
+  writer: "platform",
+  control: true,
 });
 
 export const workerUpdated = eventType(

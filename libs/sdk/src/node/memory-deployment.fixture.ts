@@ -5,6 +5,9 @@ import { newWebSocketRpcSession, RpcTarget, type RpcStub } from "capnweb";
 import { WebSocketServer } from "ws";
 import type {
   AdminApi,
+  ExportArgs,
+  ImportApi,
+  ImportArgs,
   ContextApi,
   CreateProjectArgs,
   CreateWebhookEndpointArgs,
@@ -46,6 +49,8 @@ export class MemoryDeployment {
   readonly projects = new Map<string, Project>();
   /** Traces by id, each with the slug of the project that may see it. */
   readonly traces = new Map<string, { readonly slug: string; readonly trace: Trace }>();
+  /** The archive that was imported last. */
+  imported = "";
   /** What the next reads of logs fail with. */
   readonly logFailures: Error[] = [];
   /** Called after each append, so that subscriptions go on. */
@@ -179,6 +184,33 @@ class Projects extends RpcTarget implements ProjectsApi {
     this.#deployment.projects.set(slug, { info, records: [], logs: new Map(), endpoints: [] });
     return info;
   }
+  async import({ slug = "imported", replace = false }: ImportArgs = {}): Promise<ImportApi> {
+    if (this.#deployment.projects.has(slug) && !replace) throw codedError("ALREADY_EXISTS", `the project ${slug} exists`);
+    return new Import(this.#deployment, async () => {
+      this.#deployment.projects.delete(slug);
+      return this.create({ slug });
+    });
+  }
+}
+
+class Import extends RpcTarget implements ImportApi {
+  readonly #deployment: MemoryDeployment;
+  readonly #create: () => Promise<ProjectInfo>;
+  #pieces: Uint8Array[] = [];
+  constructor(deployment: MemoryDeployment, create: () => Promise<ProjectInfo>) {
+    super();
+    this.#deployment = deployment;
+    this.#create = create;
+  }
+  async write(piece: Uint8Array) {
+    this.#pieces.push(piece.slice());
+  }
+  async finish() {
+    const archive = Buffer.concat(this.#pieces).toString();
+    if (!archive.startsWith('{"kind":"iterate-archive"')) throw codedError("INVALID_INPUT", "this is no archive of Iterate");
+    this.#deployment.imported = archive;
+    return { project: await this.#create(), contexts: 2, events: 1_234 };
+  }
 }
 
 class Context extends RpcTarget implements ContextApi {
@@ -236,6 +268,15 @@ class ProjectHandle extends Context implements ProjectApi {
   }
   get webhooks(): WebhookEndpointsApi {
     return this.#webhooks;
+  }
+  async export({ path, onPiece }: ExportArgs) {
+    if (path === "/broken") throw codedError("UNAVAILABLE", "the log is away");
+    const pieces = [`{"kind":"iterate-archive","version":1}\n`, `{"of":${JSON.stringify(path ?? "é")}}\n`];
+    const bytes = Buffer.from(pieces.join(""));
+    // Cut inside of a character.
+    await onPiece({ data: new Uint8Array(bytes.subarray(0, bytes.length - 4)), contexts: 0, events: 1_234 });
+    await onPiece({ data: new Uint8Array(bytes.subarray(bytes.length - 4)), contexts: 2, events: 1_234 });
+    return { contexts: 2, events: 1_234 };
   }
 }
 

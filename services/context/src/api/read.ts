@@ -130,15 +130,19 @@ const unbornMessage: DescribeContextResponse = {
   config: undefined,
   firstOffset: 0n,
   retention: undefined,
+  projectSlug: "",
 };
 
-function coreMessage(core: CoreState): Pick<DescribeContextResponse, "subscriptions" | "config" | "firstOffset" | "retention"> {
-  const { subscriptions, config, retention } = core;
+function coreMessage(
+  core: CoreState,
+): Pick<DescribeContextResponse, "subscriptions" | "config" | "firstOffset" | "retention" | "projectSlug"> {
+  const { subscriptions, config, project, retention } = core;
   return {
     subscriptions: Object.values(subscriptions).map(subscriptionMessage),
     config: config === null ? undefined : configMessage(config),
     firstOffset: BigInt(firstOffsetOf(core)),
     retention: retention === null ? undefined : retentionMessage(retention),
+    projectSlug: project?.slug ?? "",
   };
 }
 

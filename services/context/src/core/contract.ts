@@ -8,6 +8,8 @@ export interface CoreState {
   /** Rows by name, in the order of their names. */
   readonly subscriptions: Readonly<Record<string, SubscriptionRow>>;
   readonly config: ConfigState | null;
+  /** Kept by the root of a project alone. */
+  readonly project: ProjectState | null;
   readonly secret: SecretState | null;
   readonly retention: RetentionState | null;
   /** Holds for the whole project; kept by its root alone. */
@@ -64,6 +66,11 @@ export interface ConfigModule {
   readonly module: string;
   readonly identity: string;
   readonly classes: readonly string[];
+}
+
+/** What the project is called. */
+export interface ProjectState {
+  readonly slug: string;
 }
 
 /** The newest sealed value of a secret. */

@@ -8,6 +8,7 @@ import { configPointer } from "./config-pointer.js";
 import type { Concern, ControlEvent, CoreState } from "./contract.js";
 import { identity } from "./identity.js";
 import { pause } from "./pause.js";
+import { project } from "./project.js";
 import type { Reducer } from "./reducer.js";
 import { retention } from "./retention.js";
 import { secret } from "./secret.js";
@@ -19,7 +20,7 @@ import { subscriptions } from "./subscriptions.js";
  */
 export const coreVersion = 2;
 
-const reducers = { identity, pause, subscriptions, config: configPointer, secret, retention, appendPolicy } satisfies {
+const reducers = { identity, pause, subscriptions, config: configPointer, project, secret, retention, appendPolicy } satisfies {
   [Name in Concern]: Reducer<CoreState[Name]>;
 };
 
@@ -33,6 +34,7 @@ export const initialCore: CoreState = Object.freeze({
   pause: pause.initial,
   subscriptions: subscriptions.initial,
   config: configPointer.initial,
+  project: project.initial,
   secret: secret.initial,
   appendPolicy: appendPolicy.initial,
   retention: retention.initial,

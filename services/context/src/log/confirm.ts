@@ -5,7 +5,7 @@
  */
 import { realTimers, type Timers } from "../timers.js";
 import type { CoreState } from "../core/contract.js";
-import type { ContextAddress, ContextCache, ContextHead } from "./contract.js";
+import { closedGeneration, type ContextAddress, type ContextCache, type ContextHead } from "./contract.js";
 
 /** More than one, so that a call waits for less than a round trip; few, so that they stay large under load. */
 const maxQueriesInFlight = 2;
@@ -59,6 +59,11 @@ export class HeadConfirmer implements Heads {
     return this.#cache.peek(address) ?? (await this.confirm(address));
   }
 
+  /** Lets a context go, because its name may stand for another one. */
+  forget(address: ContextAddress): void {
+    this.#cache.forget(address);
+  }
+
   #schedule(): void {
     if (this.#isScheduled || this.#inFlight >= maxQueriesInFlight || this.#waiting.length === 0) return;
     this.#isScheduled = true;
@@ -88,15 +93,24 @@ export class HeadConfirmer implements Heads {
         if (held.size === 0) return;
         this.#queries += 1;
         const heads = new Map((await this.#cache.refresh([...held.keys()])).map((head) => [head.contextId, head]));
-        for (const [id, all] of held) for (const asked of all) asked.answer(bornOnly(heads.get(id)));
+        const replaced: Asked[] = [];
+        for (const [id, all] of held) {
+          const head = heads.get(id);
+          if (head === undefined) replaced.push(...all);
+          else for (const asked of all) asked.answer(bornOnly(head));
+        }
+        if (replaced.length > 0) await this.#load(replaced);
       }),
       settle(unknown, async () => {
-        if (unknown.length === 0) return;
-        this.#queries += 1;
-        const heads = await this.#cache.load(unknown.map(({ address }) => address));
-        unknown.forEach((asked, at) => asked.answer(bornOnly(heads[at])));
+        if (unknown.length > 0) await this.#load(unknown);
       }),
     ]);
+  }
+
+  async #load(asked: readonly Asked[]): Promise<void> {
+    this.#queries += 1;
+    const heads = await this.#cache.load(asked.map(({ address }) => address));
+    asked.forEach(({ answer }, at) => answer(bornOnly(heads[at])));
   }
 }
 
@@ -117,7 +131,7 @@ export function readableCore({ core, unreadable }: ContextHead): CoreState {
   return core;
 }
 
-/** A context's row is made before its first commit: until then it is not born. */
+/** A context's row is made before its first commit: until then it is not born. One that is being replaced is gone. */
 function bornOnly(head: ContextHead | undefined): ContextHead | undefined {
-  return head === undefined || head.commitNo === 0 ? undefined : head;
+  return head === undefined || head.commitNo === 0 || head.generation === closedGeneration ? undefined : head;
 }

@@ -54,7 +54,18 @@ export interface ContextCache {
    * heads as of now. A context of which nothing is held is loaded.
    */
   refresh(contextIds: readonly number[]): Promise<ContextHead[]>;
+  /** Lets a context go, because its name may stand for another one. */
+  forget(address: ContextAddress): void;
 }
+
+/** Generation of the commit that closes a context for ever: it was replaced, and nothing follows it. */
+export const closedGeneration = 0;
+
+/** Owners of contexts that are being imported, or were replaced: no call has such a name, and nobody is told of them. */
+export const hiddenOwner = /^(?:imp|rem)_/;
+
+/** First offset of a closed context: no reader reaches it. */
+export const closedFirstOffset = Number.MAX_SAFE_INTEGER;
 
 /** An event complete and storable: every limit checked, the source stamped, the JSON validated. */
 export interface StorableEvent {

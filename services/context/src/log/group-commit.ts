@@ -158,6 +158,10 @@ export class GroupCommitter {
     return decisions.filter((decision) => {
       if (decision.head.contextId >= 0) return true;
       const head = born.get(decision.batch.context.name)!;
+      if (head.contextId < 0) {
+        this.#giveBack(decision.batch, () => true, "its project is being imported");
+        return false;
+      }
       decision.batch.context.head = head;
       decision.head = head;
       if (head.commitNo === 0) return true;

@@ -8,7 +8,7 @@ import { storedControlEvent } from "../core/control-event.js";
 import { Vocabulary } from "../core/vocabulary.js";
 import { isCodedError } from "iterate/lib";
 import { partitionOf } from "@iterate-platform/service/ids";
-import type { ContextAddress, ContextCache, ContextHead } from "./contract.js";
+import { closedGeneration, type ContextAddress, type ContextCache, type ContextHead } from "./contract.js";
 import type { LastCommit, LogQueries, StoredControl, StoredHead } from "./log-store.js";
 
 /** Control events of one context folded from one statement. */
@@ -107,6 +107,10 @@ export class HeadCache implements ContextCache {
     for (const last of all) {
       const held = this.#byId.get(last.contextId)?.head;
       if (held === undefined || last.commitNo <= held.commitNo) continue;
+      if (last.generation === closedGeneration) {
+        this.forget(held.address);
+        continue;
+      }
       const head = { ...held, ...last };
       if (head.lastControl > held.commitNo) toFold.push({ head, after: held.lastOffset, through: head.lastOffset });
       else this.#advance(head, null);
@@ -117,6 +121,14 @@ export class HeadCache implements ContextCache {
   /** Takes over what a commit of this process made of a context; `storedCore` is what its rows hold now. */
   committed(head: ContextHead, storedCore: CoreState): void {
     this.#advance(head, storedCore);
+  }
+
+  /** Lets one go: another context may have its name now. */
+  forget(address: ContextAddress): void {
+    const entry = this.#byName.get(nameOf(address));
+    if (entry === undefined) return;
+    this.#byName.delete(nameOf(address));
+    this.#byId.delete(entry.head.contextId);
   }
 
   /** Lets everything go: the log is not the one it was loaded from. */
@@ -153,7 +165,7 @@ export class HeadCache implements ContextCache {
       toFold.push({ head: { ...base, ...last, core }, after: asOf, through: controlThrough ?? last.lastOffset });
     }
     await this.#foldForward(toFold, store, (head) => {
-      this.#advance(head, stored.get(head.contextId)!);
+      if (head.generation !== closedGeneration) this.#advance(head, stored.get(head.contextId)!);
       heads.push(head);
     });
     return heads;

@@ -209,7 +209,8 @@ export interface FeedPosition {
 /** One commit in the feed. */
 export interface FeedCommit {
   readonly position: FeedPosition;
-  readonly address: ContextAddress;
+  /** `null` when the context was removed since. */
+  readonly address: ContextAddress | null;
   readonly firstOffset: number;
   /** Below `firstOffset` when the commit holds no event. */
   readonly lastOffset: number;

@@ -6,7 +6,7 @@
 import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import { isCodedError } from "iterate/lib";
 import { firstOffsetOf } from "../core/retention.js";
-import type { ContextAddress } from "./contract.js";
+import { closedFirstOffset, type ContextAddress } from "./contract.js";
 import type { HeadConfirmer } from "./confirm.js";
 import type { EventTypes } from "./event-types.js";
 import { smallBodyBytes, type LogStore, type OffsetRange, type StoredEvent } from "./log-store.js";
@@ -81,6 +81,22 @@ export class LogReader implements Reads {
     types: readonly string[],
     bounds: PageBounds,
     signal?: AbortSignal,
+  ): Promise<Page> {
+    try {
+      return await this.#read(address, after, types, bounds, signal);
+    } catch (error) {
+      if (!isClosed(error)) throw error;
+      this.#parts.heads.forget(address);
+      return this.#read(address, after, types, bounds, signal);
+    }
+  }
+
+  async #read(
+    address: ContextAddress,
+    after: number,
+    types: readonly string[],
+    bounds: PageBounds,
+    signal: AbortSignal | undefined,
   ): Promise<Page> {
     const { heads } = this.#parts;
     const head = types.length === 0 ? await heads.known(address) : await heads.confirm(address);
@@ -181,6 +197,11 @@ const emptyAtHead = (after: number): Page => ({
   isAtHead: true,
 });
 
+/** Whether what was read is of a context that was replaced under its name. */
+function isClosed(error: unknown): boolean {
+  return isCodedError(error) && error.code === "OFFSET_TRUNCATED" && error.data["firstOffset"] === closedFirstOffset;
+}
+
 /** Looks from the first event that is kept, which is `known` or, where the log was truncated since, what the look itself says. */
 async function fromStart(known: number, page: (after: number) => Page | Promise<Page>): Promise<Page> {
   for (let first = known; ;) {
@@ -188,7 +209,7 @@ async function fromStart(known: number, page: (after: number) => Page | Promise<
       return await page(first - 1);
     } catch (error) {
       const moved = isCodedError(error) && error.code === "OFFSET_TRUNCATED" ? Number(error.data["firstOffset"]) : 0;
-      if (moved <= first) throw error;
+      if (moved <= first || moved === closedFirstOffset) throw error;
       first = moved;
     }
   }

@@ -12,7 +12,9 @@ import { LogWriter, type LogWriterOptions } from "./log-writer.js";
 import type { LogStore } from "./log-store.js";
 import { LogReader, type Page, type PageBounds, type Reads } from "./read.js";
 import type { ShardMap } from "./shard-map.js";
+import type { ArchiveStore } from "../archive/contract.js";
 import type { RetentionStore } from "../retention/contract.js";
+import { PostgresArchiveStore } from "./postgres/postgres-archive-store.js";
 import { GenerationStore } from "./postgres/generation-store.js";
 import { PostgresLogStore } from "./postgres/postgres-log-store.js";
 import { PostgresRetentionStore } from "./postgres/postgres-retention-store.js";
@@ -39,6 +41,7 @@ export class Shard implements LogShard {
   readonly pool: Pool;
   readonly store: LogStore;
   readonly retention: RetentionStore;
+  readonly archives: ArchiveStore;
   readonly cache: HeadCache;
   readonly writer: LogWriter;
   readonly heads: HeadConfirmer;
@@ -61,6 +64,7 @@ export class Shard implements LogShard {
     this.store = new PostgresLogStore(this.pool);
     const session = new PooledSession(this.pool);
     this.retention = new PostgresRetentionStore(session);
+    this.archives = new PostgresArchiveStore(session, this.store);
     this.#generations = new GenerationStore(session);
     this.cache = new HeadCache({ maxContexts, store: this.store, ...(vocabulary === undefined ? {} : { vocabulary }) });
     this.writer = new LogWriter({

@@ -5,6 +5,7 @@
  */
 import type { Commit } from "@iterate-platform/proto/iterate/context/v1/feed";
 import type { FeedCommit, LogStore } from "../log/log-store.js";
+import { hiddenOwner } from "../log/contract.js";
 import { decodePosition, encodePosition } from "./feed-position.js";
 
 export interface FeedPage {
@@ -28,16 +29,18 @@ export async function listCommits(store: LogStore, partition: number, after: str
   // Asked after the page: what came in between is told as more to read, never the reverse.
   const isAtHead = found.length < limit && !(await store.hasCommitsAfter(partition, position));
   return {
-    commits: found.map((commit) => messageOf(partition, commit)),
+    commits: found.flatMap((commit) => messageOf(partition, commit)),
     next: encodePosition(partition, generation, position),
     isAtHead,
   };
 }
 
+/** Nothing for a commit of a context that has no name now: one that is imported, or was replaced or removed. */
 function messageOf(
   partition: number,
   { position: { commitNo }, address, firstOffset, lastOffset, lastControl, traceparent, atUs }: FeedCommit,
-): Commit {
+): Commit | [] {
+  if (address === null || hiddenOwner.test(address.owner)) return [];
   return {
     context: address,
     partition,

@@ -12,7 +12,7 @@ import { isCodedError } from "iterate/lib";
 import type { NewChain } from "../caller/writer.js";
 import { firstOffsetOf } from "../core/retention.js";
 import { readableCore } from "../log/confirm.js";
-import type { Appender, ContextHead } from "../log/contract.js";
+import { closedGeneration, type Appender, type ContextHead } from "../log/contract.js";
 import type { RetentionStore } from "./contract.js";
 import { decide } from "./decide.js";
 import { retentionLimits } from "./limits.js";
@@ -77,6 +77,8 @@ export class RetentionSweeper {
     const contextIds = await store.claim(claimed, claimMs);
     if (contextIds.length === 0) return false;
     for (const head of await refresh(contextIds)) {
+      // Replaced, and removed soon.
+      if (head.generation === closedGeneration) continue;
       let dueInMs = retryMs;
       try {
         dueInMs = (await this.#sweep(head)) ? times.sweepMs : 0;

@@ -22,16 +22,16 @@ export async function insertProject(pool: Queryable, id: string, project: Create
 
 export async function findProject(pool: Queryable, idOrSlug: string): Promise<Project | null> {
   const column = idOrSlug.startsWith("prj_") ? "id" : "slug";
-  const { rows } = await pool.query<ProjectRow>(`select ${columns} from project where ${column} = $1`, [idOrSlug]);
+  const { rows } = await pool.query<ProjectRow>(`select ${columns} from project where ${column} = $1 and is_open`, [idOrSlug]);
   return rows[0] === undefined ? null : projectOf(rows[0]);
 }
 
 /** Projects by slug after `afterSlug`. */
 export async function pageOfProjects(pool: Queryable, afterSlug: string, limit: number): Promise<Project[]> {
-  const { rows } = await pool.query<ProjectRow>(`select ${columns} from project where slug > $1 order by slug limit $2`, [
-    afterSlug,
-    limit,
-  ]);
+  const { rows } = await pool.query<ProjectRow>(
+    `select ${columns} from project where slug > $1 and is_open order by slug limit $2`,
+    [afterSlug, limit],
+  );
   return rows.map(projectOf);
 }
 

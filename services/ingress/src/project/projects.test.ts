@@ -1,6 +1,7 @@
-import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
 import { codedError } from "iterate/lib";
 import { newId } from "@iterate-platform/service/ids";
+import { migrate } from "@iterate-platform/service/migrations";
 import { useTestDatabase } from "@iterate-platform/testing";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -12,7 +13,7 @@ let pool: pg.Pool;
 
 beforeAll(async () => {
   pool = new pg.Pool({ connectionString: database.url, max: 4 });
-  await pool.query(await readFile(new URL("../../migrations/001_projects.sql", import.meta.url), "utf8"));
+  await migrate({ url: database.url, dir: fileURLToPath(new URL("../../migrations", import.meta.url)) });
 });
 
 afterAll(async () => {

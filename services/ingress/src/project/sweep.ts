@@ -1,11 +1,10 @@
 /** The loop that carries out what new projects owe when the first try did not, in this pod or in one that died. */
-import type { Projects } from "./projects.js";
-
 export const sweepEveryMs = 5_000;
 const maxProjectsPerRound = 20;
 
 export interface SweepOptions {
-  readonly projects: Projects;
+  /** Projects, or imports of them: answers how many it tried. */
+  readonly projects: { sweep(limit: number): Promise<number> };
   readonly stopping: AbortSignal;
   /** Resolves after the time, or at once when the signal aborts. */
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;

@@ -13,6 +13,8 @@ export const listProjects = z
   .strictObject({ limit: z.int().min(1).max(500).optional(), after: z.string().max(63).optional() })
   .optional();
 export const createProject = z.strictObject({ slug: z.string().max(1024), template: z.enum(projectTemplates).optional() });
+export const importProject = z.strictObject({ slug: z.string().max(1024).optional(), replace: z.boolean().optional() }).optional();
+export const exportProject = z.strictObject({ path: z.string().max(1024).optional(), onPiece: z.unknown() });
 export const text = z.string().max(1024);
 export const events = z
   .array(

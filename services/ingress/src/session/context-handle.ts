@@ -22,7 +22,7 @@ import { Subscription } from "./subscription.js";
 const followDeadlineMs = 24 * 3_600_000;
 
 /** A function of the client's: it is disposed when the call returns, unless duplicated. */
-interface ClientCallback {
+export interface ClientCallback {
   (frame: unknown): Promise<unknown>;
   dup?(): ClientCallback;
   [Symbol.dispose]?(): void;

@@ -1,6 +1,8 @@
 /** What all handles of one session share: who it is, what it may use, and what it may have open at once. */
 import type { ContextLog } from "@iterate-platform/service/context-log";
 import { codedError } from "iterate/lib";
+import type { Archives } from "../project/archive-ports.js";
+import type { ProjectImports } from "../project/imports.js";
 import type { Projects } from "../project/projects.js";
 import type { WebhookEndpoint } from "../project/contract.js";
 import type { WebhookEndpoints } from "../webhook/endpoints.js";
@@ -19,6 +21,8 @@ export interface SessionParts {
   readonly contextLog: (owner: string, path: string, principal: string, signal: AbortSignal, deadlineMs?: number) => ContextLog;
   /** Declares the log restored from a backup; answers the generation of each of its databases. */
   readonly declareLogRestored: (principal: string) => Promise<readonly number[]>;
+  readonly archives: Pick<Archives, "export">;
+  readonly imports: Pick<ProjectImports, "import">;
   readonly headOffset: (owner: string, path: string, principal: string) => Promise<number>;
   readonly addresses: Addresses;
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;

@@ -3,6 +3,8 @@ import type {
   AdminApi,
   CreateProjectArgs,
   Credentials,
+  ImportApi,
+  ImportArgs,
   IterateApi,
   ListProjectsArgs,
   LogRestored,
@@ -18,7 +20,8 @@ import { codedError } from "iterate/lib";
 import type { AdminToken } from "../identity/admin-token.js";
 import type { Project } from "../project/contract.js";
 import { ApiTarget } from "./api-target.js";
-import { checked, createProject, credentials as credentialsSchema, listProjects, text } from "./arguments.js";
+import { checked, createProject, credentials as credentialsSchema, importProject, listProjects, text } from "./arguments.js";
+import { ImportHandle } from "./import-handle.js";
 import { ProjectHandle } from "./project-handle.js";
 import { SessionScope, type SessionParts } from "./session-scope.js";
 import { AllTracesHandle } from "./telemetry-handles.js";
@@ -126,6 +129,19 @@ class ProjectsHandle extends ApiTarget implements ProjectsApi {
     return this.#scope.call(async () =>
       this.#info(await this.#scope.parts.projects.create({ slug, template: template ?? null, principal: this.#scope.principal })),
     );
+  }
+
+  async import(args?: ImportArgs): Promise<ImportApi> {
+    const { slug = "", replace = false } = checked("projects.import", importProject, args) ?? {};
+    const { parts, principal, signal } = this.#scope;
+    return new ImportHandle({
+      start: async (data, until) => {
+        const { project, contexts, events } = await parts.imports.import({ slug, replace, principal }, data, until);
+        return { project: this.#info(project), contexts, events };
+      },
+      signal,
+      onEnd: this.#scope.openSubscription(),
+    });
   }
 
   #info(project: Project): ProjectInfo {

@@ -1,4 +1,5 @@
-import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { migrate } from "@iterate-platform/service/migrations";
 import { useTestDatabase } from "@iterate-platform/testing";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
@@ -11,7 +12,7 @@ let endpoints: WebhookEndpoints;
 
 beforeAll(async () => {
   pool = new pg.Pool({ connectionString: database.url, max: 4 });
-  await pool.query(await readFile(new URL("../../migrations/001_projects.sql", import.meta.url), "utf8"));
+  await migrate({ url: database.url, dir: fileURLToPath(new URL("../../migrations", import.meta.url)) });
   await pool.query("insert into project (id, slug, created_by) values ('prj_a', 'a', 'admin'), ('prj_b', 'b', 'admin')");
   endpoints = new WebhookEndpoints(pool, async (owner, path, material) => {
     sealed.set(`${owner} ${path}`, Buffer.from(material).toString());

@@ -17,6 +17,8 @@ export interface ContextDescription {
   readonly config: ConfigPointer | null;
   /** True when the context may give up its past: it wants to know how far its subscriptions have got. */
   readonly wantsFloors: boolean;
+  /** What the project is called, at its root; empty elsewhere. */
+  readonly projectSlug: string;
 }
 
 export interface LogPage {

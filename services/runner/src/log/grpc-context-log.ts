@@ -37,7 +37,7 @@ export class GrpcContextLog implements ContextLog {
   }
 
   async describe(context: ContextKey, scope: CallScope = {}): Promise<ContextDescription> {
-    const { headOffset, lastControl, subscriptions, config, retention } = await this.#context.describeContext(
+    const { headOffset, lastControl, subscriptions, config, retention, projectSlug } = await this.#context.describeContext(
       { context: { ...context } },
       options(scope),
     );
@@ -47,6 +47,7 @@ export class GrpcContextLog implements ContextLog {
       subscriptions,
       config: config ?? null,
       wantsFloors: retention !== undefined,
+      projectSlug,
     };
   }
 

@@ -5,8 +5,8 @@ export type FeedRow = readonly [
   xid: string,
   contextId: string,
   commitNo: string,
-  owner: string,
-  path: string,
+  owner: string | null,
+  path: string | null,
   firstOffset: string,
   lastOffset: string,
   lastControl: string,
@@ -16,7 +16,8 @@ export type FeedRow = readonly [
 
 /**
  * Commits of partition $1 after ($2 xid, $3 context, $4 commit number), at most $5: only of transactions older than every one still
- * running. Whatever commits later has a transaction id at or above that bound, so it comes after every row answered here.
+ * running. Whatever commits later has a transaction id at or above that bound, so it comes after every row answered here. Of a
+ * context that was removed owner and path are null.
  */
 export const commitsAfter: Statement = {
   name: "feed_commits_after",
@@ -28,7 +29,7 @@ export const commitsAfter: Statement = {
       where partition = $1 and xid < pg_snapshot_xmin(pg_current_snapshot()) and (xid, context_id, commit_no) > ($2::xid8, $3::bigint, $4::bigint)
       order by xid, context_id, commit_no limit $5
     ) c
-    join context using (context_id)
+    left join context using (context_id)
     order by c.xid, c.context_id, c.commit_no`,
 };
 

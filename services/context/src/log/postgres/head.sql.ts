@@ -133,7 +133,7 @@ order by a.ordinal, e."offset"`,
 /**
  * `[owner, path, context_id, created_at_us]` of the contexts ($1, $2) that got a row now, each in its partition $3. One that another
  * process makes at the same time is not answered: load it. Counter rows are taken in the order of partitions, so births wait for
- * each other in one direction; the number of a row that was not needed is not used again.
+ * each other in one direction; the number of a row that was not needed is not used again. None is made for an owner that is imported.
  */
 export type BornRow = readonly [owner: string, path: string, contextId: string, createdAtUs: string];
 
@@ -142,6 +142,7 @@ export const makeContexts: Statement = {
   text: `with wanted as (
   select owner, path, partition, row_number() over (partition by partition order by owner, path) as number
   from unnest($1::text[], $2::text[], $3::smallint[]) w(owner, path, partition)
+  where not exists (select from import i where i.owner = w.owner)
 ), counted as (
   insert into partition_counter as held (partition, last_number)
   select partition, count(*) from wanted group by partition order by partition

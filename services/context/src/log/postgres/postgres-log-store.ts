@@ -137,7 +137,7 @@ function feedCommit([
 ]: FeedRow): FeedCommit {
   return {
     position: { xid, contextId: Number(contextId), commitNo: Number(commitNo) },
-    address: { owner, path },
+    address: owner === null || path === null ? null : { owner, path },
     firstOffset: Number(firstOffset),
     lastOffset: Number(lastOffset),
     lastControl: Number(lastControl),

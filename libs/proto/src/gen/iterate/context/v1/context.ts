@@ -218,7 +218,11 @@ export interface DescribeContextResponse {
   /** Offset of the first event that can be read; 0 for a context not yet born. */
   firstOffset: bigint;
   /** How much of its log the context is to keep; absent while nobody has said so. */
-  retention?: Retention | undefined;
+  retention?:
+    | Retention
+    | undefined;
+  /** What the project is called; set at its root only. */
+  projectSlug: string;
 }
 
 /** Retention says how much of its log a context keeps. With neither place nor age it keeps what is there. */
@@ -1806,6 +1810,7 @@ function createBaseDescribeContextResponse(): DescribeContextResponse {
     config: undefined,
     firstOffset: 0n,
     retention: undefined,
+    projectSlug: "",
   };
 }
 
@@ -1849,6 +1854,9 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     }
     if (message.retention !== undefined) {
       Retention.encode(message.retention, writer.uint32(66).fork()).join();
+    }
+    if (message.projectSlug !== "") {
+      writer.uint32(74).string(message.projectSlug);
     }
     return writer;
   },
@@ -1930,6 +1938,14 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
             message.retention = Retention.decode(reader, reader.uint32());
             continue;
           }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.projectSlug = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1974,6 +1990,11 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
         ? BigInt(object.first_offset)
         : 0n,
       retention: isSet(object.retention) ? Retention.fromJSON(object.retention) : undefined,
+      projectSlug: isSet(object.projectSlug)
+        ? globalThis.String(object.projectSlug)
+        : isSet(object.project_slug)
+        ? globalThis.String(object.project_slug)
+        : "",
     };
   },
 
@@ -2003,6 +2024,9 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     if (message.retention !== undefined) {
       obj.retention = Retention.toJSON(message.retention);
     }
+    if (message.projectSlug !== "") {
+      obj.projectSlug = message.projectSlug;
+    }
     return obj;
   },
 
@@ -2031,6 +2055,7 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     message.retention = (object.retention !== undefined && object.retention !== null)
       ? Retention.fromPartial(object.retention)
       : undefined;
+    message.projectSlug = object.projectSlug ?? "";
     return message;
   },
 };
