@@ -25,14 +25,6 @@ export interface FloorStore {
   keepFloors(contextId: number, names: readonly string[]): Promise<void>;
 }
 
-/** How far a context's first offset is carried out. */
-interface TruncationState {
-  /** Offset of the first event that can be read. */
-  readonly firstOffset: number;
-  /** Below it the bodies are gone. */
-  readonly emptiedBelow: number;
-}
-
 /** The database of one shard as the sweeper sees it. Times are the database's. Every call may be repeated, and raced by another pod. */
 export interface RetentionStore extends FloorStore {
   /** Makes up to `limit` contexts due whose setting is new or has changed since they were looked at. */
