@@ -7,7 +7,14 @@
  */
 import type { Writer } from "../caller/contract.js";
 import { appendIdBytes } from "./append-id.js";
-import type { AppendReceipt, ContextAddress, ContextHead, PolicyGuard, StorableEvent } from "./contract.js";
+import {
+  isClosed,
+  type AppendReceipt,
+  type ContextAddress,
+  type ContextHead,
+  type PolicyGuard,
+  type StorableEvent,
+} from "./contract.js";
 import { queueLimits } from "./limits.js";
 import type { PlannedAppend, StoredKey } from "./plan.js";
 
@@ -149,6 +156,11 @@ export class ContextQueue {
     this.#pending.length = 0;
     this.#first = 0;
     return all;
+  }
+
+  /** It was replaced by another one of its name. */
+  get isClosed(): boolean {
+    return this.head !== null && isClosed(this.head);
   }
 
   /** Takes over what the database has now. */

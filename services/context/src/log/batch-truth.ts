@@ -1,5 +1,6 @@
 /** What the database has of batches whose memory turned out, or may turn out, to be wrong. */
 import type { ContextBatch } from "./append-queue.js";
+import { closedGeneration } from "./contract.js";
 import type { HeadCache } from "./head-cache.js";
 import type { LogQueries } from "./log-store.js";
 import { findCommitted, storedReceipts } from "./look-up.js";
@@ -25,7 +26,9 @@ export async function reloadHeads(
           store,
         );
   const heads = new Map(refreshed.map((head) => [head.contextId, head]));
-  for (const { batch, contextId } of known) batch.context.reloaded(heads.get(contextId) ?? batch.context.head!, shard.generation);
+  // One that is not answered was replaced: its name may stand for another one.
+  for (const { batch, contextId } of known)
+    batch.context.reloaded(heads.get(contextId) ?? { ...batch.context.head!, generation: closedGeneration }, shard.generation);
   const unnamed = items.filter(({ contextId }) => contextId < 0).map(({ batch }) => batch.context);
   if (unnamed.length === 0) return;
   const loaded = await cache.loadForAppend(

@@ -5,7 +5,7 @@
  */
 import { realTimers, type Timers } from "../timers.js";
 import type { CoreState } from "../core/contract.js";
-import { closedGeneration, type ContextAddress, type ContextCache, type ContextHead } from "./contract.js";
+import { isClosed, type ContextAddress, type ContextCache, type ContextHead } from "./contract.js";
 
 /** More than one, so that a call waits for less than a round trip; few, so that they stay large under load. */
 const maxQueriesInFlight = 2;
@@ -96,7 +96,7 @@ export class HeadConfirmer implements Heads {
         const replaced: Asked[] = [];
         for (const [id, all] of held) {
           const head = heads.get(id);
-          if (head === undefined) replaced.push(...all);
+          if (head === undefined || isClosed(head)) replaced.push(...all);
           else for (const asked of all) asked.answer(bornOnly(head));
         }
         if (replaced.length > 0) await this.#load(replaced);
@@ -133,5 +133,5 @@ export function readableCore({ core, unreadable }: ContextHead): CoreState {
 
 /** A context's row is made before its first commit: until then it is not born. One that is being replaced is gone. */
 function bornOnly(head: ContextHead | undefined): ContextHead | undefined {
-  return head === undefined || head.commitNo === 0 || head.generation === closedGeneration ? undefined : head;
+  return head === undefined || head.commitNo === 0 || isClosed(head) ? undefined : head;
 }

@@ -61,6 +61,11 @@ export interface ContextCache {
 /** Generation of the commit that closes a context for ever: it was replaced, and nothing follows it. */
 export const closedGeneration = 0;
 
+/** Whether a context was replaced: it has a last commit that nothing follows. */
+export function isClosed({ commitNo, generation }: Pick<ContextHead, "commitNo" | "generation">): boolean {
+  return commitNo > 0 && generation === closedGeneration;
+}
+
 /** Owners of contexts that are being imported, or were replaced: no call has such a name, and nobody is told of them. */
 export const hiddenOwner = /^(?:imp|rem)_/;
 

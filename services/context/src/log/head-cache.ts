@@ -8,7 +8,7 @@ import { storedControlEvent } from "../core/control-event.js";
 import { Vocabulary } from "../core/vocabulary.js";
 import { isCodedError } from "iterate/lib";
 import { partitionOf } from "@iterate-platform/service/ids";
-import { closedGeneration, type ContextAddress, type ContextCache, type ContextHead } from "./contract.js";
+import { isClosed, type ContextAddress, type ContextCache, type ContextHead } from "./contract.js";
 import type { LastCommit, LogQueries, StoredControl, StoredHead } from "./log-store.js";
 
 /** Control events of one context folded from one statement. */
@@ -107,7 +107,7 @@ export class HeadCache implements ContextCache {
     for (const last of all) {
       const held = this.#byId.get(last.contextId)?.head;
       if (held === undefined || last.commitNo <= held.commitNo) continue;
-      if (last.generation === closedGeneration) {
+      if (isClosed(last)) {
         this.forget(held.address);
         continue;
       }
@@ -165,7 +165,7 @@ export class HeadCache implements ContextCache {
       toFold.push({ head: { ...base, ...last, core }, after: asOf, through: controlThrough ?? last.lastOffset });
     }
     await this.#foldForward(toFold, store, (head) => {
-      if (head.generation !== closedGeneration) this.#advance(head, stored.get(head.contextId)!);
+      if (!isClosed(head)) this.#advance(head, stored.get(head.contextId)!);
       heads.push(head);
     });
     return heads;

@@ -226,9 +226,23 @@ export class LogWriter implements AppendBooks {
         for (const append of appends) append.reject(codedError("INTERNAL", "the append failed; repeat it with the same append_id"));
     }
     for (const { context } of group) {
-      context.state = "resting";
-      this.#offer(context);
+      if (context.isClosed) this.#loadAgain(context);
+      else {
+        context.state = "resting";
+        this.#offer(context);
+      }
     }
+  }
+
+  /** The context was replaced: what waits behind it is for whichever has its name now. */
+  #loadAgain(context: ContextQueue): void {
+    if (context.length === 0) {
+      this.#contexts.delete(context.name);
+      return;
+    }
+    context.state = "loading";
+    if (this.#toLoad.length === 0) this.#options.timers.soon(() => void this.#load());
+    this.#toLoad.push(context);
   }
 
   /** Large appends go one at a time, each with nothing beside it. */

@@ -15,7 +15,7 @@ import type { CoreState } from "../core/contract.js";
 import { checkAgainstCore, foldCore } from "../core/fold.js";
 import { exemptFromPause } from "../core/pause.js";
 import { bodyDigest } from "../json/body.js";
-import { closedGeneration, type ContextHead, type PlacedEphemeral, type PlacedEvent, type StorableEvent } from "./contract.js";
+import { isClosed, type ContextHead, type PlacedEphemeral, type PlacedEvent, type StorableEvent } from "./contract.js";
 import { blockOffsets } from "./offset-blocks.js";
 
 /** How far above anything seen the log continues after it was restored from a backup. */
@@ -141,7 +141,7 @@ class Planner {
   plan(): Plan {
     const { head } = this.#input;
     if (head.unreadable !== undefined) return this.#refused(head.unreadable);
-    if (head.commitNo > 0 && head.generation === closedGeneration)
+    if (isClosed(head))
       return this.#refused(codedError("UNAVAILABLE", "the context is being replaced by an import; repeat the append"));
     const outcomes: Outcome[] = [];
     for (const append of this.#input.appends) {

@@ -12,7 +12,7 @@ import { isCodedError } from "iterate/lib";
 import type { NewChain } from "../caller/writer.js";
 import { firstOffsetOf } from "../core/retention.js";
 import { readableCore } from "../log/confirm.js";
-import { closedGeneration, type Appender, type ContextHead } from "../log/contract.js";
+import { isClosed, type Appender, type ContextHead } from "../log/contract.js";
 import type { RetentionStore } from "./contract.js";
 import { decide } from "./decide.js";
 import { retentionLimits } from "./limits.js";
@@ -78,7 +78,7 @@ export class RetentionSweeper {
     if (contextIds.length === 0) return false;
     for (const head of await refresh(contextIds)) {
       // Replaced, and removed soon.
-      if (head.generation === closedGeneration) continue;
+      if (isClosed(head)) continue;
       let dueInMs = retryMs;
       try {
         dueInMs = (await this.#sweep(head)) ? times.sweepMs : 0;

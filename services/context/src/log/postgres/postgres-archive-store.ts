@@ -11,8 +11,8 @@ import type { SqlSession } from "./sql-session.js";
 /** Contexts, and rows of one context, that one step works on. */
 const stepContexts = 200;
 const stepRows = 2_000;
-/** Times a context is tried to be closed in one step; each can only be lost to a commit of the same moment. */
-const closeTries = 16;
+/** Times a context is tried to be closed in one step: each can only be lost to a commit of the same moment, which a busy writer has. */
+const closeTries = 256;
 /** Type numbers remembered. */
 const maxTypes = 10_000;
 
