@@ -56,8 +56,11 @@ export function checkAgainstCore(core: CoreState, event: ControlEvent): void {
   for (const concern of judgingConcerns.get(event.type) ?? []) reducerOf(concern).check?.(core[concern], event);
 }
 
-/** Concerns whose state differs between two folds of one context. */
-export function changedConcerns(before: CoreState, after: CoreState): Concern[] {
+/** What the rows of a context are known to hold: a concern that is absent may be stored in any state. */
+export type StoredCore = Partial<CoreState>;
+
+/** Concerns whose state differs between two folds of one context, or from what is known to be stored. */
+export function changedConcerns(before: StoredCore, after: CoreState): Concern[] {
   return before === after ? [] : concerns.filter((concern) => before[concern] !== after[concern]);
 }
 

@@ -3,12 +3,13 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { eventually, FaultProxy, useTestDatabase } from "@iterate-platform/testing";
-import { uuidv7 } from "@iterate-platform/service/ids";
+import { partitionOf, uuidv7 } from "@iterate-platform/service/ids";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { itx } from "iterate/events";
 import type { StorableEvent } from "./contract.js";
-import { address, event, migrateLog, owner, readLog, service, startEngine, type TestEngine } from "./engine.fixture.js";
+import { address, code, event, migrateLog, owner, readLog, service, startEngine, type TestEngine } from "./engine.fixture.js";
 import { nameOf } from "./head-cache.js";
+import type { LogLane, LogStore } from "./log-store.js";
 import { restoreGap } from "./plan.js";
 
 const database = useTestDatabase();
@@ -148,6 +149,54 @@ describe("a member that spoils its statement", () => {
   });
 });
 
+describe("a refusal", () => {
+  const under = (epoch: number) => code({ lease: { partition: partitionOf(owner, path), epoch } });
+
+  it("for an old epoch is not what a repeated append is told that landed before the newer one", async () => {
+    const appendId = uuidv7();
+    const [first] = await direct.append(path, [{}], { appendId, writer: under(1) });
+    await direct.append(path, [{}], { writer: under(2) });
+    expect(await direct.append(path, [{}], { appendId, writer: under(1) })).toEqual([first]);
+    await expect(direct.append(path, [{}], { writer: under(1) })).rejects.toMatchObject({ code: "STALE_EPOCH" });
+    expect(await offsetsOf()).toEqual([1, 2, 3]);
+  });
+
+  it("rests on nothing that was read before its append arrived", async () => {
+    const confirming = Promise.withResolvers<void>();
+    const opened = Promise.withResolvers<void>();
+    const engine = startEngine({ url: database.url, storeOf: (store) => slowToLookUp(store, confirming.resolve, opened.promise) });
+    await engine.append(path, [{ type: itx.paused.type, payload: {} }]);
+    const early = engine.append(path, [{ payload: "early" }]);
+    await confirming.promise;
+    // What the early one is refused for is known here, and over by now.
+    await direct.append(path, [{ type: itx.resumed.type, payload: {} }]);
+    const late = engine.append(path, [{ payload: "late" }]);
+    opened.resolve();
+    await expect(early).rejects.toMatchObject({ code: "STREAM_PAUSED" });
+    expect(await late).toMatchObject([{ offset: 4 }]);
+    await engine.close();
+  });
+});
+
+it("an append that is repeated while it waits fails once, and leaves no failure that nobody hears of", async () => {
+  const proxy = await FaultProxy.start(database.url);
+  const engine = startEngine({ url: proxy.url(database.url) });
+  proxy.refuse();
+  const unheard: unknown[] = [];
+  const hear = (error: unknown): void => void unheard.push(error);
+  process.on("unhandledRejection", hear);
+  const appendId = uuidv7();
+  const writer = code({ origin: path });
+  const both = [1, 2].map(() => engine.append(path, [{}], { appendId, writer }));
+  for (const { status } of await Promise.allSettled(both)) expect(status).toBe("rejected");
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("unhandledRejection", hear);
+  expect(unheard).toEqual([]);
+  await proxy.heal();
+  await engine.close();
+  proxy.stop();
+});
+
 describe("a writer that always loses", () => {
   it("claims its context after three losses and lands, while the faster one waits for it", async () => {
     const owner = startEngine({ url: database.url });
@@ -246,3 +295,18 @@ it("observers hear of a commit once, in order, before it is answered", async () 
   await engine.close();
   expect(address(path)).toEqual({ owner, path });
 });
+
+/** A store whose lanes find appends by id only once `opened` resolves. */
+function slowToLookUp(store: LogStore, asked: () => void, opened: Promise<void>): LogStore {
+  const openLane = (): LogLane => {
+    const lane = store.openLane();
+    const find = lane.committedAppends.bind(lane);
+    lane.committedAppends = async (appends) => {
+      asked();
+      await opened;
+      return find(appends);
+    };
+    return lane;
+  };
+  return Object.assign(Object.create(store) as LogStore, { openLane });
+}

@@ -41,6 +41,8 @@ export class PendingAppend implements PlannedAppend {
   failures = 0;
   /** Shares no statement any more: one of those it failed with may have been spoiled by it. */
   isAlone = false;
+  /** The confirmation of its context that it was part of; see `ContextQueue.confirm`. */
+  confirmedIn = 0;
   /** What its commit must prove; `null` when nothing refuses it. */
   guard: PolicyGuard | null;
   /** Name under which it is known to be under way; `null` for one that nobody can repeat. */
@@ -105,8 +107,7 @@ export class ContextQueue {
   generation = 0;
   /** Looked up for the appends that wait: the event under a key, or `null`. */
   known = new Map<string, StoredKey | null>();
-  /** `head` and all of `known` were read after those appends arrived. */
-  isConfirmed = false;
+  #confirmation = 1;
   readonly #pending: PendingAppend[] = [];
   #first = 0;
 
@@ -170,9 +171,20 @@ export class ContextQueue {
     this.forgetLookups();
   }
 
+  /** `head`, `known`, and that none of `appends` is in the log, were read after these arrived. */
+  confirm(appends: readonly PendingAppend[], known: Map<string, StoredKey | null>): void {
+    this.known = known;
+    for (const append of appends) append.confirmedIn = this.#confirmation;
+  }
+
+  /** Whether what is known of the context was read after the append arrived, and nothing became of the context since. */
+  isConfirmedFor(append: PendingAppend): boolean {
+    return append.confirmedIn === this.#confirmation;
+  }
+
   forgetLookups(): void {
     if (this.known.size > 0) this.known = new Map();
-    this.isConfirmed = false;
+    this.#confirmation += 1;
   }
 }
 
@@ -243,8 +255,7 @@ export class FairQueue {
       }
       const isFull = taken.length === 0;
       // What is left of a context waits for the next group unless nothing but its turn was over.
-      if (context!.next !== undefined && !context!.next.isAlone && context!.next.bytes <= queueLimits.groupBytes)
-        this.add(context!);
+      if (mayFollow(context!, batch.appends)) this.add(context!);
       if (isFull) break;
     }
     for (const context of batches.keys()) {
@@ -261,12 +272,25 @@ export class FairQueue {
   }
 }
 
+/** Whether the next append of a context may join those that were taken of it. */
+function mayFollow(context: ContextQueue, taken: readonly PendingAppend[]): boolean {
+  const { next } = context;
+  if (next === undefined || next.isAlone || next.bytes > queueLimits.groupBytes) return false;
+  return taken.length === 0 || context.isConfirmedFor(next) || !context.isConfirmedFor(taken[0]!);
+}
+
 function takeFrom(context: ContextQueue, room: number, bytes: number): PendingAppend[] {
   const taken: PendingAppend[] = [];
   let left = bytes;
+  // Those that were confirmed are decided by themselves: what came after them is not covered by what was read.
+  const isConfirmed = context.isConfirmedFor(context.next!);
   for (
     let next = context.next;
-    next !== undefined && taken.length < room && !next.isAlone && next.bytes <= left;
+    next !== undefined &&
+    taken.length < room &&
+    !next.isAlone &&
+    next.bytes <= left &&
+    (!isConfirmed || context.isConfirmedFor(next));
     next = context.next
   ) {
     left -= next.bytes;

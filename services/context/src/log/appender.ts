@@ -84,6 +84,8 @@ export class LogAppender implements Appender {
     const shard = this.#shardOf(address, name);
     const guard = this.#policies.governs(command) ? this.#policies.guardOf(command, shard.cache) : null;
     const events = guard === undefined ? this.#admitted(command, storable) : storable;
+    // Whoever waits for it hears of a failure; where nobody does, because the append is answered in another way, it is none.
+    if (events instanceof Promise) events.catch(() => undefined);
     if (given === null)
       return shard.writer.write({
         address,

@@ -11,6 +11,7 @@ import { realTimers } from "../timers.js";
 import { LogAppender } from "./appender.js";
 import type { AppendCommand, AppendEvent, AppendReceipt, CommittedBatch, ContextAddress, EphemeralBatch } from "./contract.js";
 import { HeadCache } from "./head-cache.js";
+import type { LogStore } from "./log-store.js";
 import { LogWriter } from "./log-writer.js";
 import { PostgresLogStore } from "./postgres/postgres-log-store.js";
 
@@ -97,6 +98,7 @@ export interface TestEngine {
   readonly writer: LogWriter;
   readonly cache: HeadCache;
   readonly pool: Pool;
+  readonly store: LogStore;
   readonly failpoints: Failpoints;
   /** What observers heard, in order. */
   readonly committed: CommittedBatch[];
@@ -121,6 +123,8 @@ export interface EngineOptions {
   readonly maxContexts?: number;
   readonly pooler?: "none" | "transaction";
   readonly vocabulary?: Vocabulary;
+  /** What stands between the engine and its database. */
+  readonly storeOf?: (store: LogStore) => LogStore;
 }
 
 export function startEngine({
@@ -129,6 +133,7 @@ export function startEngine({
   maxContexts = 10_000,
   pooler = "none",
   vocabulary = new Vocabulary(),
+  storeOf = (store) => store,
 }: EngineOptions): TestEngine {
   const pool = createPool({
     url,
@@ -138,7 +143,7 @@ export function startEngine({
     pooler,
     acquireTimeoutMs: 1_000,
   });
-  const store = new PostgresLogStore(pool);
+  const store = storeOf(new PostgresLogStore(pool));
   const cache = new HeadCache({ maxContexts, store, vocabulary });
   const failpoints = new Failpoints();
   const committed: CommittedBatch[] = [];
@@ -168,6 +173,7 @@ export function startEngine({
     writer,
     cache,
     pool,
+    store,
     failpoints,
     committed,
     ephemerals,

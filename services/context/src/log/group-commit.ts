@@ -16,14 +16,13 @@ import type { ContextBatch, PendingAppend } from "./append-queue.js";
 import { answerCommitted, reloadHeads, type ShardState } from "./batch-truth.js";
 import { giveIds } from "./birth.js";
 import { pause, type Timers } from "../timers.js";
-import { changedConcerns, coreVersion, type ConcernRow } from "../core/fold.js";
-import type { CoreState } from "../core/contract.js";
+import { changedConcerns, coreVersion, type ConcernRow, type StoredCore } from "../core/fold.js";
 import type { CommitCounters } from "./commit-counters.js";
 import type { CommitObserver, ContextHead, EphemeralObserver } from "./contract.js";
 import type { HeadCache } from "./head-cache.js";
 import type { CommitAnswer, LastCommit, LogLane, TakenKey } from "./log-store.js";
 import { keysOf, lookUpKeys } from "./look-up.js";
-import { commitTraceparent, planCommit, type Plan, type PlannedCommit } from "./plan.js";
+import { commitTraceparent, planCommit, recordTypes, type Plan, type PlannedCommit } from "./plan.js";
 import type { OffsetBlocks } from "./offset-blocks.js";
 import type { TypeNumbers } from "./type-numbers.js";
 
@@ -122,13 +121,15 @@ export class GroupCommitter {
         unconfirmed.push(batch);
         continue;
       }
-      const head = this.#headOf(batch);
+      // What was confirmed holds for the head it was read with: a newer one may hold an append that was not in the log before.
+      const isConfirmed = appends.every((append) => context.isConfirmedFor(append));
+      const head = isConfirmed ? context.head! : this.#headOf(batch);
       const { generation } = this.#options.shard;
       const plan = planCommit({
         head,
         appends,
         known: context.known,
-        isConfirmed: context.isConfirmed,
+        isConfirmed,
         generation,
         nextInBlock: this.#options.blocks.nextOf(head, generation),
       });
@@ -175,11 +176,14 @@ export class GroupCommitter {
     const { types } = this.#options;
     const missing = new Set<string>();
     for (const { commit } of decisions) for (const { event } of commit.rows) if (!types.has(event.type)) missing.add(event.type);
-    if (missing.size === 0) return;
-    // Making room lets all go, those of this group among them.
-    if (types.makeRoom(missing.size))
-      for (const { commit } of decisions) for (const { event } of commit.rows) missing.add(event.type);
-    await types.learn([...missing], this.#lane);
+    if (missing.size > 0)
+      await this.#learn(missing, () => decisions.flatMap(({ commit }) => commit.rows.map(({ event }) => event.type)));
+  }
+
+  /** Making room lets all go, those of this group among them. */
+  async #learn(missing: ReadonlySet<string>, all: () => readonly string[]): Promise<void> {
+    const { types } = this.#options;
+    await types.learn([...(types.makeRoom(missing.size) ? new Set(all()) : missing)], this.#lane);
   }
 
   /** Commits the group; answers the decisions whose context lost the fence. */
@@ -211,10 +215,10 @@ export class GroupCommitter {
       generation: shard.generation,
       writer,
       reducerVersion: coreVersion,
-      commits: decisions.map(({ head: { contextId }, commit }) => ({
-        contextId,
+      commits: decisions.map(({ head, commit }) => ({
+        contextId: head.contextId,
         commit,
-        core: changedRows(cache.storedCoreOf(contextId), commit),
+        core: changedRows(cache.storedCoreOf(head), commit),
       })),
       guards: guardsOf(decisions.map(({ batch }) => batch)),
       typeNumber: (name: string) => types.of(name),
@@ -243,7 +247,7 @@ export class GroupCommitter {
         generation: shard.generation,
         core,
       };
-      const storedCore = lastControl === commitNo ? core : cache.storedCoreOf(head.contextId);
+      const storedCore = lastControl === commitNo ? core : cache.storedCoreOf(head);
       cache.committed(moved, storedCore);
       batch.context.head = moved;
       batch.context.forgetLookups();
@@ -346,8 +350,7 @@ export class GroupCommitter {
     this.#options.counters.foundByAppendId += await answerCommitted(batches, this.#lane);
     for (const batch of batches) {
       const { context, appends } = batch;
-      context.known = await lookUpKeys(this.#lane, context.head!.contextId, keysOf(appends));
-      context.isConfirmed = true;
+      context.confirm(appends, await lookUpKeys(this.#lane, context.head!.contextId, keysOf(appends)));
       this.#putBack(batch);
     }
   }
@@ -357,45 +360,50 @@ export class GroupCommitter {
    * context wait for its end, and decides then. The batch is empty afterwards unless the claim itself was lost every time.
    */
   async #commitClaimed(batch: ContextBatch): Promise<void> {
+    // Before the transaction: a number that is undone with it must not be remembered.
+    const wanted = [...batch.appends.flatMap(({ events }) => events.map(({ type }) => type)), ...recordTypes];
+    const missing = new Set(wanted.filter((type) => !this.#options.types.has(type)));
+    if (missing.size > 0) await this.#learn(missing, () => wanted);
+    let isOver = false;
+    for (let attempt = 1; !isOver && attempt <= claimTries; attempt += 1) {
+      let outcome: ClaimedOutcome | null = null;
+      // A claim that came too late takes a transaction with it: the feed goes by their ids, and this one's is older than its rival's.
+      await this.#lane.transaction(async () => {
+        const before = await this.#lane.claimNextCommit(batch.context.head!.contextId);
+        if (before === null) return false;
+        isOver = true;
+        outcome = await this.#decideClaimed(batch, before);
+        return outcome?.decision != null;
+      });
+      const settled = outcome as ClaimedOutcome | null;
+      if (settled?.decision != null) this.#land([settled.decision], settled.atUs);
+      else if (settled !== null) this.#settleUnwritten(batch, settled.head, settled.plan);
+    }
+  }
+
+  /** Decides and writes what the transaction has claimed; `null` when nothing came of it. */
+  async #decideClaimed(batch: ContextBatch, before: LastCommit): Promise<ClaimedOutcome | null> {
     const { cache, shard, counters, blocks } = this.#options;
-    let outcome: ClaimedOutcome | null = null;
-    await this.#lane.transaction(async () => {
-      const { contextId } = batch.context.head!;
-      let before: LastCommit | null = null;
-      for (let attempt = 1; before === null && attempt <= claimTries; attempt += 1)
-        before = await this.#lane.claimNextCommit(contextId);
-      if (before === null) return false;
-      counters.claims += 1;
-      await cache.moveTo([before], this.#lane);
-      const head = cache.peekById(contextId);
-      if (head === undefined || head.commitNo !== before.commitNo) return false;
-      counters.foundByAppendId += await answerCommitted([batch], this.#lane);
-      if (batch.appends.length === 0) return false;
-      const known = await lookUpKeys(this.#lane, contextId, keysOf(batch.appends));
-      const plan = planCommit({
-        head,
-        appends: batch.appends,
-        known,
-        isConfirmed: true,
-        generation: shard.generation,
-        nextInBlock: blocks.nextOf(head, shard.generation),
-      }) as Decided;
-      if (plan.commit === null) {
-        outcome = { head, plan, decision: null, atUs: 0 };
-        return false;
-      }
-      const decision: Decision = { batch, head, plan, commit: plan.commit };
-      await this.#prepare([decision]);
-      const { atUs, landed } = await this.#send([decision], true);
-      if (!landed.has(contextId)) return false;
-      outcome = { head, plan, decision, atUs };
-      return true;
-    });
-    const settled = outcome as ClaimedOutcome | null;
-    if (settled === null) return;
-    const { head, plan, decision, atUs } = settled;
-    if (decision !== null) this.#land([decision], atUs);
-    else this.#settleUnwritten(batch, head, plan);
+    const { contextId } = before;
+    counters.claims += 1;
+    await cache.moveTo([before], this.#lane);
+    const head = cache.peekById(contextId);
+    if (head === undefined || head.commitNo !== before.commitNo) return null;
+    counters.foundByAppendId += await answerCommitted([batch], this.#lane);
+    if (batch.appends.length === 0) return null;
+    const known = await lookUpKeys(this.#lane, contextId, keysOf(batch.appends));
+    const plan = planCommit({
+      head,
+      appends: batch.appends,
+      known,
+      isConfirmed: true,
+      generation: shard.generation,
+      nextInBlock: blocks.nextOf(head, shard.generation),
+    }) as Decided;
+    if (plan.commit === null) return { head, plan, decision: null, atUs: 0 };
+    const decision: Decision = { batch, head, plan, commit: plan.commit };
+    const { atUs, landed } = await this.#send([decision], true);
+    return landed.has(contextId) ? { head, plan, decision, atUs } : null;
   }
 
   /** The statement failed, or the connection with it: what is in the log is the only truth. */
@@ -473,7 +481,7 @@ export class GroupCommitter {
 }
 
 /** Rows of the concerns that differ from what is stored; none for a commit without a control event. */
-function changedRows(storedCore: CoreState, { commitNo, lastControl, lastOffset, core }: PlannedCommit): ConcernRow[] {
+function changedRows(storedCore: StoredCore, { commitNo, lastControl, lastOffset, core }: PlannedCommit): ConcernRow[] {
   if (lastControl !== commitNo) return [];
   return changedConcerns(storedCore, core).map((concern) => ({ concern, asOf: lastOffset, state: JSON.stringify(core[concern]) }));
 }

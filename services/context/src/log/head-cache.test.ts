@@ -2,6 +2,7 @@ import { useTestDatabase } from "@iterate-platform/testing";
 import { itx } from "iterate/events";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { address, migrateLog, startEngine, type TestEngine } from "./engine.fixture.js";
+import type { LogStore } from "./log-store.js";
 import { statementCounts } from "./postgres/sql-session.js";
 
 const database = useTestDatabase();
@@ -64,6 +65,50 @@ it("holds as many contexts as it may, keeps those in use and loads the others ag
   expect(reader.cache.size).toBeLessThanOrEqual(3);
   expect(reader.cache.peek(address("/4"))).toBeDefined();
   expect(await reader.cache.load([address("/1")])).toMatchObject([{ lastOffset: 2 }]);
+});
+
+it("answers a context that was pushed out while its last commit was read", async () => {
+  for (const path of ["/out", "/in/1", "/in/2", "/in/3", "/in/4"]) await writer.append(path, [{}]);
+  const [head] = await reader.cache.load([address("/out")]);
+  const pushOut = async (): Promise<void> => {
+    for (const path of ["/in/1", "/in/2", "/in/3", "/in/4"]) await reader.cache.load([address(path)]);
+  };
+  const slow: Partial<LogStore> = {
+    lastCommits: async (contextIds) => {
+      const last = await reader.store.lastCommits(contextIds);
+      await pushOut();
+      return last;
+    },
+  };
+  const held = reader.cache.refresh([head!.contextId], Object.assign(Object.create(reader.store) as LogStore, slow));
+  expect(await held).toMatchObject([{ address: address("/out"), lastOffset: 2 }]);
+  expect(reader.cache.peek(address("/out"))).toBeDefined();
+
+  await reader.cache.load([address("/out")]);
+  const both = reader.cache.load([address("/out"), address("/in/1")]);
+  await pushOut();
+  expect(await both).toMatchObject([{ lastOffset: 2 }, { lastOffset: 2 }]);
+});
+
+it("writes core rows that are the fold of the log, though another process wrote them in between", async () => {
+  const rival = startEngine({ url: database.url });
+  const pauseOf = async (): Promise<unknown> => {
+    const fresh = startEngine({ url: database.url });
+    const [head] = await fresh.cache.load([address("/rows")]);
+    await fresh.close();
+    return head!.core.pause;
+  };
+  await writer.append("/rows", [{}]);
+  await rival.append("/rows", [{ type: itx.paused.type, payload: {} }]);
+  await writer.append("/rows", [{ type: itx.resumed.type, payload: {} }]);
+  await writer.append("/rows", [row("a")]);
+  expect(await pauseOf()).toBeNull();
+  // Nothing is known of the rows of a context that is not held.
+  await rival.append("/rows", [{ type: itx.paused.type, payload: {} }]);
+  rival.failpoints.on("append.before-commit", () => rival.cache.clear());
+  await rival.append("/rows", [{ type: itx.resumed.type, payload: {} }, row("b")]);
+  expect(await pauseOf()).toBeNull();
+  await rival.close();
 });
 
 it("does not know a context that is not born", async () => {

@@ -2,8 +2,8 @@
  * The contexts a process holds in memory. Entries only move forward, so a load that races a commit cannot put an older head over a
  * newer one. A context that is idle costs nothing once it is pushed out; one that is used again is loaded by one statement.
  */
-import type { CoreState } from "../core/contract.js";
-import { coreFromRows, coreVersion, foldCore, initialCore } from "../core/fold.js";
+import type { Concern, CoreState } from "../core/contract.js";
+import { changedConcerns, coreFromRows, coreVersion, foldCore, initialCore, type StoredCore } from "../core/fold.js";
 import { storedControlEvent } from "../core/control-event.js";
 import { Vocabulary } from "../core/vocabulary.js";
 import { isCodedError } from "iterate/lib";
@@ -26,7 +26,7 @@ export interface HeadCacheOptions {
 interface Entry {
   head: ContextHead;
   /** The core state as the rows of this version hold it: what differs from `head.core` is written with the next control event. */
-  storedCore: CoreState;
+  storedCore: StoredCore;
   /** Spares it from the next round of pushing out. */
   isUsed: boolean;
 }
@@ -36,7 +36,11 @@ interface Unfolded {
   readonly head: ContextHead;
   readonly after: number;
   readonly through: number;
+  /** Concerns that the events folded so far have changed: another process may have stored them. */
+  readonly touched: ReadonlySet<Concern>;
 }
+
+const untouched: ReadonlySet<Concern> = new Set();
 
 export class HeadCache implements ContextCache {
   readonly #options: HeadCacheOptions;
@@ -72,33 +76,38 @@ export class HeadCache implements ContextCache {
     return this.#used(this.#byId.get(contextId))?.head;
   }
 
-  /** The core state that the rows of a held context have; the initial state when it is not held. */
-  storedCoreOf(contextId: number): CoreState {
-    return this.#byId.get(contextId)?.storedCore ?? initialCore;
+  /** What is known of the core rows of a context. */
+  storedCoreOf({ contextId, commitNo }: ContextHead): StoredCore {
+    return commitNo === 0 ? initialCore : (this.#byId.get(contextId)?.storedCore ?? {});
   }
 
   async load(addresses: readonly ContextAddress[]): Promise<(ContextHead | undefined)[]> {
-    const missing = addresses.filter((address) => this.peek(address) === undefined);
-    const heads = missing.length === 0 ? new Map<string, ContextHead>() : await this.#loadMissing(missing);
-    return addresses.map((address) => {
-      const head = this.peek(address) ?? heads.get(nameOf(address));
+    const held = addresses.map((address) => this.peek(address));
+    const missing = addresses.filter((_, at) => held[at] === undefined);
+    const loaded = missing.length === 0 ? new Map<string, ContextHead>() : await this.#loadMissing(missing);
+    return addresses.map((address, at) => {
+      const head = newer(this.peek(address), held[at] ?? loaded.get(nameOf(address)));
       return head === undefined || head.commitNo === 0 ? undefined : head;
     });
   }
 
   /** What the database has of contexts that are not held, born or not: one that has no row yet has the id −1. */
   async loadForAppend(addresses: readonly ContextAddress[], store: LogQueries = this.#options.store): Promise<ContextHead[]> {
-    const heads = await this.#loadMissing(addresses, store);
-    return addresses.map((address) => this.peek(address) ?? heads.get(nameOf(address)) ?? unborn(address));
+    const loaded = await this.#loadMissing(addresses, store);
+    return addresses.map((address) => newer(this.peek(address), loaded.get(nameOf(address))) ?? unborn(address));
   }
 
   async refresh(contextIds: readonly number[], store: LogQueries = this.#options.store): Promise<ContextHead[]> {
     const held = contextIds.filter((contextId) => this.#byId.has(contextId));
-    const missing = contextIds.filter((contextId) => !this.#byId.has(contextId));
-    if (held.length > 0) await this.moveTo(await store.lastCommits(held), store);
+    const last = held.length === 0 ? [] : await store.lastCommits(held);
+    await this.moveTo(last, store);
+    // One that was pushed out meanwhile is not held, or is held again as of an earlier look.
+    const commitNos = new Map(last.map(({ contextId, commitNo }) => [contextId, commitNo]));
+    const current = contextIds.map((contextId) => this.#byId.get(contextId)?.head);
+    const missing = contextIds.filter((contextId, at) => (current[at]?.commitNo ?? -1) < (commitNos.get(contextId) ?? 0));
     const loaded = missing.length === 0 ? [] : await this.#loadById(missing, store);
     const byId = new Map(loaded.map((head) => [head.contextId, head]));
-    return contextIds.flatMap((contextId) => this.#byId.get(contextId)?.head ?? byId.get(contextId) ?? []);
+    return contextIds.flatMap((contextId, at) => newer(current[at], byId.get(contextId)) ?? []);
   }
 
   /** Brings held contexts to commits read from the database, folding what they changed; one that is not held is left alone. */
@@ -112,14 +121,15 @@ export class HeadCache implements ContextCache {
         continue;
       }
       const head = { ...held, ...last };
-      if (head.lastControl > held.commitNo) toFold.push({ head, after: held.lastOffset, through: head.lastOffset });
-      else this.#advance(head, null);
+      if (head.lastControl > held.commitNo)
+        toFold.push({ head, after: held.lastOffset, through: head.lastOffset, touched: untouched });
+      else this.#moved(head, untouched);
     }
-    await this.#foldForward(toFold, store, (head) => this.#advance(head, null));
+    await this.#foldForward(toFold, store, (head, touched) => this.#moved(head, touched));
   }
 
   /** Takes over what a commit of this process made of a context; `storedCore` is what its rows hold now. */
-  committed(head: ContextHead, storedCore: CoreState): void {
+  committed(head: ContextHead, storedCore: StoredCore): void {
     this.#advance(head, storedCore);
   }
 
@@ -162,7 +172,12 @@ export class HeadCache implements ContextCache {
       }
       const { core, asOf } = coreFromRows(rows);
       stored.set(contextId, core);
-      toFold.push({ head: { ...base, ...last, core }, after: asOf, through: controlThrough ?? last.lastOffset });
+      toFold.push({
+        head: { ...base, ...last, core },
+        after: asOf,
+        through: controlThrough ?? last.lastOffset,
+        touched: untouched,
+      });
     }
     await this.#foldForward(toFold, store, (head) => {
       if (!isClosed(head)) this.#advance(head, stored.get(head.contextId)!);
@@ -172,11 +187,15 @@ export class HeadCache implements ContextCache {
   }
 
   /** Folds the control events of each head, page by page; asks the database only where there can be any. */
-  async #foldForward(all: readonly Unfolded[], store: LogQueries, done: (head: ContextHead) => void): Promise<void> {
+  async #foldForward(
+    all: readonly Unfolded[],
+    store: LogQueries,
+    done: (head: ContextHead, touched: ReadonlySet<Concern>) => void,
+  ): Promise<void> {
     let open: Unfolded[] = [];
     for (const unfolded of all) {
       if (unfolded.after < unfolded.through) open.push(unfolded);
-      else done(unfolded.head);
+      else done(unfolded.head, untouched);
     }
     while (open.length > 0) {
       const events = await store.controlEvents(
@@ -185,23 +204,29 @@ export class HeadCache implements ContextCache {
       );
       const pages = Map.groupBy(events, ({ contextId }) => contextId);
       const next: Unfolded[] = [];
-      for (const { head, through } of open) {
+      for (const { head, through, touched: before } of open) {
         const page = pages.get(head.contextId) ?? [];
-        const folded = this.#foldPage(head, page);
-        if (page.length === foldPage) next.push({ head: folded, after: page.at(-1)!.offset, through });
-        else done(folded);
+        const touched = new Set(before);
+        const folded = this.#foldPage(head, page, touched);
+        if (page.length === foldPage) next.push({ head: folded, after: page.at(-1)!.offset, through, touched });
+        else done(folded, touched);
       }
       open = next;
     }
   }
 
-  #foldPage(head: ContextHead, page: readonly StoredControl[]): ContextHead {
+  #foldPage(head: ContextHead, page: readonly StoredControl[], touched: Set<Concern>): ContextHead {
     let { core } = head;
     try {
       for (const stored of page) {
         const event = storedControlEvent(this.#vocabulary, stored);
-        if (event === undefined) this.#malformed += 1;
-        else core = foldCore(core, event);
+        if (event === undefined) {
+          this.#malformed += 1;
+          continue;
+        }
+        const before = core;
+        core = foldCore(core, event);
+        for (const concern of changedConcerns(before, core)) touched.add(concern);
       }
     } catch (newer) {
       if (!isCodedError(newer)) throw newer;
@@ -211,15 +236,22 @@ export class HeadCache implements ContextCache {
     return { ...head, core };
   }
 
-  #advance(head: ContextHead, storedCore: CoreState | null): void {
+  /** Follows commits of other processes: what they changed they have stored, in a state that only they know. */
+  #moved(head: ContextHead, touched: ReadonlySet<Concern>): void {
+    const stored = this.#byId.get(head.contextId)?.storedCore ?? {};
+    if (touched.size === 0) return this.#advance(head, stored);
+    this.#advance(head, Object.fromEntries(Object.entries(stored).filter(([concern]) => !touched.has(concern as Concern))));
+  }
+
+  #advance(head: ContextHead, storedCore: StoredCore): void {
     const entry = this.#byId.get(head.contextId);
     if (entry !== undefined) {
       if (head.commitNo <= entry.head.commitNo) return;
       entry.head = head;
-      if (storedCore !== null) entry.storedCore = storedCore;
+      entry.storedCore = storedCore;
       return;
     }
-    const made: Entry = { head, storedCore: storedCore ?? initialCore, isUsed: true };
+    const made: Entry = { head, storedCore, isUsed: true };
     this.#byId.set(head.contextId, made);
     this.#byName.set(nameOf(head.address), made);
     if (this.#byName.size > this.#options.maxContexts) this.#pushOut();
@@ -243,6 +275,10 @@ export class HeadCache implements ContextCache {
     if (entry !== undefined) entry.isUsed = true;
     return entry;
   }
+}
+
+function newer(one: ContextHead | undefined, other: ContextHead | undefined): ContextHead | undefined {
+  return one === undefined || (other !== undefined && other.commitNo > one.commitNo) ? other : one;
 }
 
 /** Owner and path as one text; neither holds a NUL. */

@@ -197,6 +197,8 @@ class Planner {
   #raiseEpoch({ lease }: Writer): void {
     if (lease === null || lease.partition !== this.#input.head.partition) return;
     if (lease.epoch < this.#epoch) {
+      // It may have landed before the newer owner's commit.
+      this.#mustBeConfirmed();
       throw codedError(
         "STALE_EPOCH",
         `epoch ${lease.epoch} of partition ${lease.partition} has been followed by epoch ${this.#epoch}`,
@@ -401,6 +403,9 @@ function created(head: ContextHead, cause: Cause): StorableEvent {
 function logRestored(head: ContextHead, cause: Cause): StorableEvent {
   return platformEvent(head, itx.logRestored.type, JSON.stringify({ lostAfter: head.lastOffset }), { cause });
 }
+
+/** Types of the records that the log itself makes. */
+export const recordTypes: readonly string[] = [itx.created.type, itx.logRestored.type, itx.loopLimit.type];
 
 /** A record that the log itself makes. */
 function platformEvent(
