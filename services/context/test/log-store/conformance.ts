@@ -285,6 +285,36 @@ promise("commits nothing that was planned in another generation", async (scene, 
   });
 });
 
+promise("commits nothing while a context that the group rests on has moved to another control commit", async (scene) => {
+  const [root, other, contextId] = (await scene.contexts(3)) as [number, number, number];
+  const control = [{ type: "test/control", isControl: true, payload: "1" }];
+  await scene.withLanes(1, async (lane) => {
+    await scene.land(lane, [root, other, contextId], 1);
+    await lane.commit(scene.group(scene.commit(root, { commitNo: 2, events: control })));
+    await lane.commit(scene.group(scene.commit(root, { commitNo: 3, lastControl: 2 })));
+    const commit = async (commitNo: number, lastControls: readonly (readonly [number, number])[]): Promise<number[]> => {
+      const guards = lastControls.map(([contextId, lastControl]) => ({ contextId, lastControl }));
+      return [...(await lane.commit({ ...scene.group(scene.commit(contextId, { commitNo })), guards })).landed];
+    };
+    assert.deepEqual(await commit(2, [[root, 1]]), []);
+    assert.deepEqual(await commit(2, [[root, 2]]), [contextId]);
+    assert.deepEqual(
+      await commit(3, [
+        [root, 2],
+        [other, 1],
+      ]),
+      [],
+    );
+    assert.deepEqual(
+      await commit(3, [
+        [root, 2],
+        [other, 0],
+      ]),
+      [contextId],
+    );
+  });
+});
+
 promise("gives a context to one of those that make it at the same time, and each another id", async (scene) => {
   const address = Array.from({ length: 6 }, () => scene.address());
   const made = await Promise.all(

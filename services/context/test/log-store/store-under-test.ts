@@ -111,7 +111,6 @@ export class Scene {
           bodyDigest: key === null ? null : digestOf(payload ?? ""),
           expectedOffset: null,
           isEphemeral: false,
-          isEphemeral: false,
           source: plainSource,
           traceparent,
           formatVersion: 1,
@@ -145,6 +144,7 @@ export class Scene {
       writer: 7,
       reducerVersion: 1,
       commits,
+      guards: [],
       typeNumber: (name) => this.typeNumber(name),
     };
   }

@@ -4,19 +4,28 @@ import type { Transaction } from "./simulated-log.js";
 import { lastOf, SimulatedQueries } from "./simulated-queries.js";
 import { unavailable } from "./statements.js";
 
+/** What the lane has at the server: given up, it ends whatever it was doing. */
+interface Connection {
+  transaction: Transaction | null;
+  isGivenUp: boolean;
+}
+
+/** Until the server notices that a connection is gone, milliseconds. */
+const noticedMs = 5;
+
 export class SimulatedLane extends SimulatedQueries implements LogLane {
-  #transaction: Transaction | null = null;
+  #connection: Connection = { transaction: null, isGivenUp: false };
 
   protected override get openTransaction(): Transaction | null {
-    return this.#transaction;
+    return this.#connection.transaction;
   }
 
   commit(group: CommitGroup): Promise<CommitAnswer> {
+    const { transaction: open } = this.#connection;
     return this.statements.send("commit", (fate) =>
-      this.within(fate, async (transaction) => {
+      this.within(open, fate, async (transaction) => {
         const taken = this.log.taken(group);
-        const wanted =
-          group.generation === this.log.generation ? group.commits.filter(({ contextId }) => !taken.has(contextId)) : [];
+        const wanted = this.log.admitted(group, taken);
         for (const { contextId } of wanted.toSorted((one, other) => one.contextId - other.contextId)) {
           this.log.identify(transaction);
           await this.waitFor(transaction, `context ${contextId}`);
@@ -27,8 +36,8 @@ export class SimulatedLane extends SimulatedQueries implements LogLane {
   }
 
   claimNextCommit(contextId: number): Promise<LastCommit | null> {
+    const transaction = this.openTransaction!;
     return this.statements.send("claimNextCommit", async () => {
-      const transaction = this.#transaction!;
       const before = lastOf(this.log.byId(contextId)?.last ?? null);
       if (before === null) return null;
       this.log.identify(transaction);
@@ -40,39 +49,41 @@ export class SimulatedLane extends SimulatedQueries implements LogLane {
   }
 
   commitClaimed(group: CommitGroup): Promise<CommitAnswer> {
+    const transaction = this.openTransaction!;
     return this.statements.send("commitClaimed", () => {
-      const transaction = this.#transaction!;
       if (transaction.isOver) throw unavailable();
       const taken = this.log.taken(group);
-      const wanted = group.generation === this.log.generation ? group.commits.filter(({ contextId }) => !taken.has(contextId)) : [];
-      return this.log.write(transaction, group, wanted, taken);
+      return this.log.write(transaction, group, this.log.admitted(group, taken), taken);
     });
   }
 
   async transaction(work: () => Promise<boolean>): Promise<void> {
+    const connection = this.#connection;
     try {
-      await this.statements.send("begin", () => void (this.#transaction = this.log.begin()));
+      await this.statements.send("begin", () => {
+        if (!connection.isGivenUp) connection.transaction = this.log.begin();
+      });
       const isCommitted = await work();
+      const transaction = connection.transaction!;
       await this.statements.send(isCommitted ? "commit-transaction" : "rollback", () => {
-        const transaction = this.#transaction!;
         if (transaction.isOver) throw unavailable();
         if (isCommitted) this.log.commit(transaction);
         else this.log.abort(transaction);
       });
-      this.#transaction = null;
+      connection.transaction = null;
     } catch (error) {
       this.drop();
       throw error;
     }
   }
 
-  /** The server notices a little later. */
   drop(): void {
-    const transaction = this.#transaction;
-    this.#transaction = null;
-    if (transaction === null || transaction.isOver) return;
-    this.statements.time.after(5, () => {
-      if (!transaction.isOver) this.log.abort(transaction);
+    const connection = this.#connection;
+    this.#connection = { transaction: null, isGivenUp: false };
+    connection.isGivenUp = true;
+    this.statements.time.after(noticedMs, () => {
+      const { transaction } = connection;
+      if (transaction !== null && !transaction.isOver) this.log.abort(transaction);
     });
   }
 

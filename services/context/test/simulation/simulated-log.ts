@@ -230,6 +230,12 @@ export class SimulatedLog {
     if (!this.#types.has(name)) transaction.entries.push({ kind: "type", name, type: (this.#lastType += 1) });
   }
 
+  /** The commits of a group that may land, if their numbers are free. */
+  admitted({ generation, guards, commits }: CommitGroup, taken: CommitAnswer["taken"]): CommitToWrite[] {
+    const isHeld = guards.every(({ contextId, lastControl }) => this.byId(contextId)?.last?.lastControl === lastControl);
+    return isHeld && generation === this.generation ? commits.filter(({ contextId }) => !taken.has(contextId)) : [];
+  }
+
   /** The keys to check that are taken as far as is committed now. */
   taken({ commits }: CommitGroup): Map<number, TakenKey[]> {
     const taken = new Map<number, TakenKey[]>();

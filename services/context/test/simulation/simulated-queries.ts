@@ -25,7 +25,7 @@ export class SimulatedQueries implements LogQueries {
     this.statements = new Statements(world);
   }
 
-  /** The transaction that statements are part of, if one is open. */
+  /** The transaction that the next statement is part of, if one is open. */
   protected get openTransaction(): Transaction | null {
     return null;
   }
@@ -99,8 +99,9 @@ export class SimulatedQueries implements LogQueries {
   }
 
   typeNumbers(names: readonly string[]): Promise<ReadonlyMap<string, number>> {
+    const open = this.openTransaction;
     return this.statements.send("typeNumbers", () => {
-      const added = this.openTransaction?.types;
+      const added = open?.types;
       return new Map(
         names.flatMap((name) => {
           const number = this.log.types.get(name) ?? added?.get(name);
@@ -111,8 +112,9 @@ export class SimulatedQueries implements LogQueries {
   }
 
   addTypes(names: readonly string[]): Promise<void> {
+    const open = this.openTransaction;
     return this.statements.send("addTypes", (fate) =>
-      this.within(fate, async (transaction) => {
+      this.within(open, fate, async (transaction) => {
         for (const name of names.toSorted()) {
           if (this.log.types.has(name)) continue;
           await this.waitFor(transaction, `type ${name}`);
@@ -123,8 +125,11 @@ export class SimulatedQueries implements LogQueries {
   }
 
   /** Runs a change in the open transaction, or in one of its own that is committed after it. */
-  protected async within<Answer>(fate: Fate, change: (transaction: Transaction) => Promise<Answer>): Promise<Answer> {
-    const open = this.openTransaction;
+  protected async within<Answer>(
+    open: Transaction | null,
+    fate: Fate,
+    change: (transaction: Transaction) => Promise<Answer>,
+  ): Promise<Answer> {
     if (open !== null) return change(open);
     const own = this.log.begin();
     try {
