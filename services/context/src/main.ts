@@ -155,7 +155,7 @@ await runService({
       onRound: () => rounds.tick(),
       onFailure: (error) => log.warn("a round of retention failed", { error }),
     });
-    observe(metrics, { shards, news, streams, waits, secrets });
+    observe(metrics, { shards, news, streams, waits, secrets, sweepers });
 
     // Run in reverse: what was committed is told before the broker closes.
     runtime.onStop("json", () => json.close());

@@ -6,6 +6,7 @@ import { statementCounts } from "./log/postgres/sql-session.js";
 import type { Streams } from "./log/stream.js";
 import type { Waits } from "./log/wait.js";
 import type { CommitNews } from "./publish/commit-news.js";
+import type { RetentionSweeper } from "./retention/sweeper.js";
 import type { Secrets } from "./secret/secrets.js";
 
 export interface Measured {
@@ -14,9 +15,10 @@ export interface Measured {
   readonly streams: Streams;
   readonly waits: Waits;
   readonly secrets: Secrets;
+  readonly sweepers: readonly RetentionSweeper[];
 }
 
-export function observe(metrics: Metrics, { shards, news, streams, waits, secrets }: Measured): void {
+export function observe(metrics: Metrics, { shards, news, streams, waits, secrets, sweepers }: Measured): void {
   const perShard = <T>(read: (shard: Shard) => T): readonly { readonly value: T; readonly labels: { readonly shard: string } }[] =>
     shards.all.map((shard, at) => ({ value: read(shard), labels: { shard: String(at) } }));
   metrics.observedGauge(
@@ -105,4 +107,7 @@ export function observe(metrics: Metrics, { shards, news, streams, waits, secret
     () => news.publisher.waitingBytes,
   );
   metrics.observedGauge("iterate.context.secrets.unsealed", { description: "Unsealed secrets in memory." }, () => secrets.unsealed);
+  metrics.observedCounter("iterate.context.truncations", { description: "Logs that gave up a part of their past." }, () =>
+    sweepers.map(({ truncations }, at) => ({ value: truncations, labels: { shard: String(at) } })),
+  );
 }

@@ -1,6 +1,4 @@
 /** Exports and imports of projects over a session. An archive is JSON lines; where it is kept, and whether compressed, is the client's. */
-import type { RpcTarget } from "capnweb";
-import type { ProjectInfo } from "./session.js";
 
 export interface ExportArgs {
   /** One context; absent exports all of the project. */
@@ -26,16 +24,4 @@ export interface ImportArgs {
   readonly slug?: string;
   /** Replace the project of this id if there is one; absent refuses it. */
   readonly replace?: boolean;
-}
-
-/** An import under way. Dispose it, or lose the connection, and it leaves nothing. */
-export interface ImportApi extends RpcTarget {
-  /** Answers when the piece, at most 1 MiB, is taken. Throws what is wrong with the archive so far. */
-  write(piece: Uint8Array): Promise<void>;
-  /** The archive is complete. Answers when the project is there. */
-  finish(): Promise<ImportedProject>;
-}
-
-export interface ImportedProject extends ArchiveCounts {
-  readonly project: ProjectInfo;
 }

@@ -6,7 +6,7 @@
  */
 import type { RpcTarget } from "capnweb";
 import type { StreamEvent } from "../stream/event.js";
-import type { ArchiveCounts, ExportArgs, ImportApi, ImportArgs } from "./archive.js";
+import type { ArchiveCounts, ExportArgs, ImportArgs } from "./archive.js";
 import type { ContextCalls } from "./context.js";
 import type { LogsApi, ProjectTracesApi, TracesApi } from "./telemetry.js";
 import type { CreatedWebhookEndpoint, CreateWebhookEndpointArgs, WebhookEndpoint } from "./webhook.js";
@@ -93,6 +93,18 @@ export interface ProjectInfo {
   readonly url: string;
   /** Remote of the config repo, without a credential. */
   readonly gitUrl: string;
+}
+
+/** An import under way. Dispose it, or lose the connection, and it leaves nothing. */
+export interface ImportApi extends RpcTarget {
+  /** Answers when the piece, at most 1 MiB, is taken. Throws what is wrong with the archive so far. */
+  write(piece: Uint8Array): Promise<void>;
+  /** The archive is complete. Answers when the project is there. */
+  finish(): Promise<ImportedProject>;
+}
+
+export interface ImportedProject extends ArchiveCounts {
+  readonly project: ProjectInfo;
 }
 
 /** A context as a session holds it. */

@@ -4,16 +4,16 @@ import { newId, uuidv7 } from "@iterate-platform/service/ids";
 import { migrate } from "@iterate-platform/service/migrations";
 import { useTestDatabase } from "@iterate-platform/testing";
 import { codedError } from "iterate/lib";
-import pg from "pg";
+import { createPool, type Pool } from "@iterate-platform/service/postgres";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ProjectImports, type ImportPorts, type ImportRequest } from "./imports.js";
 import { Projects } from "./projects.js";
 
 const database = useTestDatabase();
-let pool: pg.Pool;
+let pool: Pool;
 beforeAll(async () => {
   await migrate({ url: database.url, dir: fileURLToPath(new URL("../../migrations", import.meta.url)) });
-  pool = new pg.Pool({ connectionString: database.url, max: 4 });
+  pool = createPool({ url: database.url, applicationName: "test", max: 4 });
 });
 afterAll(() => pool.end());
 

@@ -3,16 +3,16 @@ import { codedError } from "iterate/lib";
 import { newId } from "@iterate-platform/service/ids";
 import { migrate } from "@iterate-platform/service/migrations";
 import { useTestDatabase } from "@iterate-platform/testing";
-import pg from "pg";
+import { createPool, type Pool } from "@iterate-platform/service/postgres";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { FactInput } from "./announce.js";
 import { Projects } from "./projects.js";
 
 const database = useTestDatabase();
-let pool: pg.Pool;
+let pool: Pool;
 
 beforeAll(async () => {
-  pool = new pg.Pool({ connectionString: database.url, max: 4 });
+  pool = createPool({ url: database.url, applicationName: "test", max: 4 });
   await migrate({ url: database.url, dir: fileURLToPath(new URL("../../migrations", import.meta.url)) });
 });
 

@@ -1,17 +1,17 @@
 import { fileURLToPath } from "node:url";
 import { migrate } from "@iterate-platform/service/migrations";
 import { useTestDatabase } from "@iterate-platform/testing";
-import pg from "pg";
+import { createPool, type Pool } from "@iterate-platform/service/postgres";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { maxSecretBytes, minSecretBytes, WebhookEndpoints } from "./endpoints.js";
 
 const database = useTestDatabase();
-let pool: pg.Pool;
+let pool: Pool;
 const sealed = new Map<string, string>();
 let endpoints: WebhookEndpoints;
 
 beforeAll(async () => {
-  pool = new pg.Pool({ connectionString: database.url, max: 4 });
+  pool = createPool({ url: database.url, applicationName: "test", max: 4 });
   await migrate({ url: database.url, dir: fileURLToPath(new URL("../../migrations", import.meta.url)) });
   await pool.query("insert into project (id, slug, created_by) values ('prj_a', 'a', 'admin'), ('prj_b', 'b', 'admin')");
   endpoints = new WebhookEndpoints(pool, async (owner, path, material) => {
