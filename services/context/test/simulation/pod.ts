@@ -15,9 +15,28 @@ import { Waits } from "../../src/log/wait.js";
 import { CommitNews } from "../../src/publish/commit-news.js";
 import { listCommits, type FeedPage } from "../../src/publish/feed.js";
 import type { Timers } from "../../src/timers.js";
-import type { BrokerConnection } from "./simulated-broker.js";
+import type { IdGenerator } from "@iterate-platform/service/ids";
+import type { BrokerConnection, SimulatedBroker } from "./simulated-broker.js";
+import type { SimulatedLog } from "./simulated-log.js";
 import { SimulatedLogStore } from "./simulated-log-store.js";
-import type { World } from "./world.js";
+import type { Truth } from "./truth.js";
+import type { VirtualTime } from "./virtual-time.js";
+import type { Weather } from "./weather.js";
+
+/** What a process finds around it. */
+interface Surroundings {
+  readonly log: SimulatedLog;
+  readonly broker: SimulatedBroker;
+  readonly truth: Truth;
+  readonly time: VirtualTime;
+  readonly weather: Weather;
+  readonly ids: IdGenerator;
+  /** The database takes no statements. */
+  readonly isAway: boolean;
+  /** Milliseconds since 1970. */
+  clockMs(): number;
+  fail(problem: string): void;
+}
 
 const quiet = createLog("simulation", { write: () => undefined });
 /** Few, so that contexts are pushed out and loaded again. */
@@ -40,7 +59,7 @@ export class Pod {
   #isAlive = true;
   #leave!: (error: Error) => void;
 
-  constructor(world: World, name: string, writer: number) {
+  constructor(world: Surroundings, name: string, writer: number) {
     this.name = name;
     this.#gone = new Promise((_, reject) => (this.#leave = reject));
     this.#gone.catch(() => undefined);
@@ -118,7 +137,7 @@ export class Pod {
     this.#leave(codedError("UNAVAILABLE", `${this.name} is gone`));
   }
 
-  #timers({ time }: World): Timers {
+  #timers({ time }: Surroundings): Timers {
     const whileAlive = (work: () => void) => (): void => {
       if (this.#isAlive) work();
     };

@@ -4,7 +4,15 @@ import { itx } from "iterate/events";
 import type { Writer } from "../../src/caller/contract.js";
 import type { AppendEvent, ContextAddress } from "../../src/log/contract.js";
 import type { Random } from "./random.js";
-import type { World } from "./world.js";
+import type { Truth } from "./truth.js";
+
+/** What the making of appends goes by. */
+interface Setting {
+  readonly truth: Truth;
+  /** Epochs of partition owners. */
+  readonly epochs: Map<number, number>;
+  nextSerial(): number;
+}
 
 export const owner = "prj_00000000000000000000000000";
 export const ordinaryTypes = ["example.com/a", "example.com/b", "example.com/c"];
@@ -26,7 +34,7 @@ export function partitionIn({ owner, path }: ContextAddress): number {
   return partitionOf(owner, path);
 }
 
-export function pickWriter(world: World, random: Random, address: ContextAddress): Writer {
+export function pickWriter(world: Setting, random: Random, address: ContextAddress): Writer {
   const person: Writer = {
     kind: "person",
     origin: "/",
@@ -48,7 +56,7 @@ export function pickWriter(world: World, random: Random, address: ContextAddress
 }
 
 /** Events of one append; their bodies are unlike all others, unless they share a key. */
-export function pickEvents(world: World, random: Random, address: ContextAddress): AppendEvent[] {
+export function pickEvents(world: Setting, random: Random, address: ContextAddress): AppendEvent[] {
   const serial = world.nextSerial();
   const count = random.pick([1, 1, 1, 2, 3]);
   if (random.chance(0.004))

@@ -8,8 +8,17 @@ import { Vocabulary } from "../../src/core/vocabulary.js";
 import type { CommittedBatch, ContextAddress, ContextHead, EphemeralBatch, StorableEvent } from "../../src/log/contract.js";
 import { nameOf } from "../../src/log/head-cache.js";
 import type { Page } from "../../src/log/read.js";
-import type { CommitRecord, ContextRecord, EventRecord } from "./simulated-log.js";
-import type { World } from "./world.js";
+import type { CommitRecord, ContextRecord, EventRecord, SimulatedLog } from "./simulated-log.js";
+import type { VirtualTime } from "./virtual-time.js";
+
+/** Where the truth is read, and where a run says what it found. */
+interface Court {
+  readonly log: SimulatedLog;
+  readonly time: VirtualTime;
+  tell(line: string): void;
+  fail(problem: string): void;
+  require(isTrue: boolean, problem: () => string): void;
+}
 
 /** What was ever seen of a context, whatever a restore took back. */
 interface Ever {
@@ -26,12 +35,12 @@ type CommitListener = (address: ContextAddress, commit: CommitRecord) => void;
 const vocabulary = new Vocabulary();
 
 export class Truth {
-  readonly #world: World;
+  readonly #world: Court;
   readonly #ever = new Map<string, Ever>();
   readonly #listeners = new Set<CommitListener>();
   readonly #visibleSince = new WeakMap<CommitRecord, number>();
 
-  constructor(world: World) {
+  constructor(world: Court) {
     this.#world = world;
   }
 
