@@ -32,6 +32,7 @@ export default defineConfig({
             "test/**/*.test.ts",
           ],
           exclude: [...wholeStack, ...faults, "**/node_modules/**"],
+          maxWorkers: 2,
           sequence: { groupOrder: 1 },
         },
       },

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { simulate } from "./simulate.js";
 
 const first = Number(process.env["SEED"] ?? 1);
-const count = process.env["LONG"] === "1" ? 2_500 : 200;
+const count = process.env["LONG"] === "1" ? 2_500 : 100;
 
 test(`holds every promise of the log in ${count} simulated deployments`, { timeout: 3_600_000 }, async () => {
   let commits = 0;
