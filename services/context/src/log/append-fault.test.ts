@@ -252,6 +252,37 @@ describe("a writer that always loses", () => {
   });
 });
 
+it("a claim that came too late leaves its transaction behind: the feed answers commits in their order", async () => {
+  let isLate = true;
+  const storeOf = (store: LogStore): LogStore =>
+    withLanes(store, (lane) => {
+      const claim = lane.claimNextCommit.bind(lane);
+      lane.claimNextCommit = async (contextId) => {
+        if (!isLate) return claim(contextId);
+        isLate = false;
+        // As one that waited for a rival's: the transaction has its id, and the rival lands after it.
+        await lane.addTypes([`example.com${path}`]);
+        await direct.append(path, [{ payload: "rival" }]);
+        return null;
+      };
+    });
+  const engine = startEngine({ url: database.url, storeOf });
+  await engine.append(path, [{}]);
+  let passes = 0;
+  engine.failpoints.on("append.before-commit", async () => {
+    if ((passes += 1) <= 3) await direct.append(path, [{ payload: passes }]);
+  });
+  await engine.append(path, [{ payload: "visitor" }]);
+  expect(engine.writer.counters).toMatchObject({ claims: 1 });
+  const { contextId } = engine.cache.peek(address(path))!;
+  const { rows } = await direct.pool.query<{ no: number }>(
+    "select commit_no::int as no from commit where context_id = $1 order by xid",
+    [contextId],
+  );
+  expect(rows.map(({ no }) => no)).toEqual([1, 2, 3, 4, 5, 6]);
+  await engine.close();
+});
+
 describe("a log restored from a backup", () => {
   it("continues 2^20 above what it has, says so, and is not fooled by what a process remembers", async () => {
     for (let n = 0; n < 4; n += 1) await direct.append(path, [{ payload: n }]);
@@ -298,14 +329,20 @@ it("observers hear of a commit once, in order, before it is answered", async () 
 
 /** A store whose lanes find appends by id only once `opened` resolves. */
 function slowToLookUp(store: LogStore, asked: () => void, opened: Promise<void>): LogStore {
-  const openLane = (): LogLane => {
-    const lane = store.openLane();
+  return withLanes(store, (lane) => {
     const find = lane.committedAppends.bind(lane);
     lane.committedAppends = async (appends) => {
       asked();
       await opened;
       return find(appends);
     };
+  });
+}
+
+function withLanes(store: LogStore, change: (lane: LogLane) => void): LogStore {
+  const openLane = (): LogLane => {
+    const lane = store.openLane();
+    change(lane);
     return lane;
   };
   return Object.assign(Object.create(store) as LogStore, { openLane });

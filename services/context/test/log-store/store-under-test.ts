@@ -1,6 +1,6 @@
 /** What the conformance suite needs of an implementation, and the commits it writes. */
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { partitionOf } from "@iterate-platform/service/ids";
 import { initialCore, type ConcernRow } from "../../src/core/fold.js";
 import type { ContextAddress } from "../../src/log/contract.js";
@@ -40,6 +40,9 @@ export interface CommitFields {
   readonly traceparent?: string;
 }
 
+/** Two runs on one database do not meet. */
+const run = randomUUID().slice(0, 8);
+
 /** Contexts, types and commits of one test, none shared with another. */
 export class Scene {
   readonly store: LogStore;
@@ -74,7 +77,7 @@ export class Scene {
   }
 
   address(): ContextAddress {
-    return { owner: "prj_00000000000000000000000000", path: `/${this.#name}/${++this.#contexts}` };
+    return { owner: "prj_00000000000000000000000000", path: `/${run}/${this.#name}/${++this.#contexts}` };
   }
 
   /** Contexts with a row, in the order of their ids. */

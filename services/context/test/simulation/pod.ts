@@ -134,6 +134,7 @@ export class Pod {
   crash(): void {
     this.#isAlive = false;
     this.connection.end();
+    this.store.end();
     this.#leave(codedError("UNAVAILABLE", `${this.name} is gone`));
   }
 

@@ -21,6 +21,7 @@ import type { StoreWorld } from "./statements.js";
 
 export class SimulatedLogStore extends SimulatedQueries implements LogStore {
   readonly #world: StoreWorld;
+  readonly #lanes: SimulatedLane[] = [];
 
   constructor(log: SimulatedLog, world: StoreWorld) {
     super(log, world);
@@ -33,7 +34,14 @@ export class SimulatedLogStore extends SimulatedQueries implements LogStore {
   }
 
   openLane(): LogLane {
-    return new SimulatedLane(this.log, this.#world);
+    const lane = new SimulatedLane(this.log, this.#world);
+    this.#lanes.push(lane);
+    return lane;
+  }
+
+  /** The process is gone, and its connections with it. */
+  end(): void {
+    for (const lane of this.#lanes) lane.drop();
   }
 
   eventsAfter(contextId: number, after: number, limit: number): Promise<StoredEvent[]> {

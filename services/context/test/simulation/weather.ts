@@ -18,7 +18,7 @@ export class Weather {
     this.#random = random;
     this.#disturbed = random.pick([0, 0.005, 0.02, 0.06]);
     this.#slow = random.pick([0, 0.01, 0.05]);
-    this.#latencyMs = random.pick([1, 3, 15]);
+    this.#latencyMs = random.pick([1, 3, 15, 40]);
     this.#broker = {
       drop: random.pick([0, 0.05, 0.3, 1]),
       repeat: random.pick([0, 0.1]),

@@ -42,7 +42,7 @@ export class World {
   constructor(time: VirtualTime, random: Random) {
     this.time = time;
     this.#random = random.fork();
-    this.#hotShare = random.pick([0.2, 0.5, 1]);
+    this.#hotShare = random.pick([0.2, 0.6, 1, 1]);
     this.weather = new Weather(random.fork());
     this.log = new SimulatedLog(
       () => Math.round((epochMs + time.nowMs()) * 1_000),
