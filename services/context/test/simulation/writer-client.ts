@@ -85,8 +85,11 @@ export class WriterClient {
   /** `undefined` when it was refused, or is not known to have landed. */
   async #insist(command: AppendCommand): Promise<readonly AppendReceipt[] | undefined> {
     const { time, truth } = this.#world;
-    const commitNo = truth.commitNoOf(command.address);
+    const start = () => ({ restores: this.#world.restores, commitNo: truth.commitNoOf(command.address) });
+    let since = start();
     for (let attempt = 1; attempt <= 6; attempt += 1) {
+      // A restored log counts on from an earlier commit.
+      if (since.restores !== this.#world.restores) since = start();
       const pod = this.#world.pickPod(this.#random);
       if (pod !== undefined) {
         const patienceMs = this.#random.pick([200, 2_000, 12_000]);
@@ -100,6 +103,7 @@ export class WriterClient {
         this.#world.tell(`${this.#name} hears of ${command.appendId} through ${pod.name}: ${describeOutcome(outcome)}`);
         if (outcome !== undefined && "receipts" in outcome) return outcome.receipts;
         if (outcome !== undefined && !isRetryable(outcome.error)) {
+          const commitNo = since.restores === this.#world.restores ? since.commitNo : 0;
           this.#checkRefusal(command, outcome.error, attempt === 1, commitNo);
           return undefined;
         }
