@@ -52,6 +52,18 @@ describe("a policy", () => {
     await expect(append(one, "/a", orders, code({ origin: "/trusted" }))).resolves.toHaveLength(1);
   });
 
+  it("holds for an event that is not stored beside one that is stored already, whose append commits nothing", async () => {
+    const known: EventFields = { type: "sales/known", idempotencyKey: "K" };
+    const both = () =>
+      one.append("/orders", [known, { ...orders, ephemeral: true }], {
+        address: { owner, path: "/orders" },
+        writer: { ...agents, owner },
+      });
+    await expect(both()).resolves.toHaveLength(2);
+    await configure(other, nobody);
+    await expect(both()).rejects.toMatchObject({ code: "FORBIDDEN" });
+  });
+
   it("refuses the batch of which one event is refused, and takes the offsets of none", async () => {
     await configure(one, nobody);
     const both = one.append("/orders", [{}, orders], { address: { owner, path: "/orders" }, writer: { ...agents, owner } });

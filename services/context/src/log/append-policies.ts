@@ -2,7 +2,7 @@
  * Holds appends to the policy of their project, which lives in the project's root context: an append that begins after a narrowing
  * policy was acknowledged never lands by the one before. An append is admitted by what is remembered of the root, under a guard that its
  * commit proves: nothing lands once the root has a newer control event, and the append is then judged anew. Where a commit cannot
- * prove it (nothing is stored, the root is in another database or not held, the append would be refused), the root is confirmed
+ * prove it (an event is not stored, the root is in another database or not held, the append would be refused), the root is confirmed
  * first, by one look for all appends of a turn.
  */
 import { partitionOf } from "@iterate-platform/service/ids";
@@ -52,7 +52,7 @@ export class AppendPolicies {
   guardOf(command: AppendCommand, cache: ContextCache): PolicyGuard | undefined {
     const { address, events, writer } = command;
     const root = this.#rootOf(address.owner);
-    if (root.cache !== cache || events.every(({ isEphemeral }) => isEphemeral)) return undefined;
+    if (root.cache !== cache || events.some(({ isEphemeral }) => isEphemeral)) return undefined;
     const head = cache.peek({ owner: address.owner, path: "/" });
     if (head === undefined) return undefined;
     try {

@@ -202,10 +202,8 @@ export class GroupCommitter {
       if (keys === undefined) lost.push(decision);
       else this.#learnKeys(decision.batch, keys);
     }
-    if (lost.length > 0 && landed.size === 0) {
-      await this.#checkGeneration();
-      await refreshRoots(guardsOf(lost.map(({ batch }) => batch)), this.#options.cache, this.#lane);
-    }
+    if (lost.length > 0 && landed.size === 0) await this.#checkGeneration();
+    await refreshRoots(guardsOf(lost.map(({ batch }) => batch)), this.#options.cache, this.#lane);
     return lost;
   }
 
@@ -215,12 +213,12 @@ export class GroupCommitter {
       generation: shard.generation,
       writer,
       reducerVersion: coreVersion,
-      commits: decisions.map(({ head, commit }) => ({
+      commits: decisions.map(({ batch, head, commit }) => ({
         contextId: head.contextId,
         commit,
+        guards: guardsOf([batch]),
         core: changedRows(cache.storedCoreOf(head), commit),
       })),
-      guards: guardsOf(decisions.map(({ batch }) => batch)),
       typeNumber: (name: string) => types.of(name),
     };
     for (const { head } of decisions) this.#options.blocks.lend(head.contextId);

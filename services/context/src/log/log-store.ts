@@ -94,6 +94,8 @@ export interface CommitToWrite {
   readonly commit: PlannedCommit;
   /** Rows of the concerns that the commit changed. */
   readonly core: readonly ConcernRow[];
+  /** It lands only while all of them hold; all of one root. */
+  readonly guards: readonly PolicyGuard[];
 }
 
 /** Commits of several contexts, written together. */
@@ -106,13 +108,11 @@ export interface CommitGroup {
   readonly reducerVersion: number;
   /** At most one for each context. */
   readonly commits: readonly CommitToWrite[];
-  /** Nothing lands unless all of them hold. */
-  readonly guards: readonly PolicyGuard[];
   /** The number of each type among the rows. */
   readonly typeNumber: (name: string) => number;
 }
 
-/** What became of a group. A context in neither part lost the fence, or the shard has another generation, or a guard does not hold. */
+/** What became of a group. A context in neither part lost the fence, a guard of it does not hold, or the shard has another generation. */
 export interface CommitAnswer {
   /** Time of the commit, of all that landed. */
   readonly atUs: number;

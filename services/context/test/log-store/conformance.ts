@@ -4,7 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { AlreadyStored } from "../../src/log/already-stored.js";
-import { smallBodyBytes } from "../../src/log/log-store.js";
+import type { PolicyGuard } from "../../src/log/contract.js";
+import { smallBodyBytes, type CommitToWrite } from "../../src/log/log-store.js";
 import { digestOf, newAppendId, openTransaction, rejectsWith, Scene, type StoreUnderTest } from "./store-under-test.js";
 
 export interface ConformanceCase {
@@ -285,32 +286,26 @@ promise("commits nothing that was planned in another generation", async (scene, 
   });
 });
 
-promise("commits nothing while a context that the group rests on has moved to another control commit", async (scene) => {
-  const [root, other, contextId] = (await scene.contexts(3)) as [number, number, number];
+promise("keeps out the commits that rest on a root which has moved to another control commit, and those alone", async (scene) => {
+  const [root, other, contextId, neighbour] = (await scene.contexts(4)) as [number, number, number, number];
   const control = [{ type: "test/control", isControl: true, payload: "1" }];
   await scene.withLanes(1, async (lane) => {
-    await scene.land(lane, [root, other, contextId], 1);
+    await scene.land(lane, [root, other, contextId, neighbour], 1);
     await lane.commit(scene.group(scene.commit(root, { commitNo: 2, events: control })));
     await lane.commit(scene.group(scene.commit(root, { commitNo: 3, lastControl: 2 })));
-    const commit = async (commitNo: number, lastControls: readonly (readonly [number, number])[]): Promise<number[]> => {
-      const guards = lastControls.map(([contextId, lastControl]) => ({ contextId, lastControl }));
-      return [...(await lane.commit({ ...scene.group(scene.commit(contextId, { commitNo })), guards })).landed];
+    const commit = async (commitNo: number, lastControl: number, ...beside: readonly CommitToWrite[]): Promise<number[]> => {
+      const guards = [{ contextId: root, lastControl }];
+      const { landed } = await lane.commit(scene.group(scene.commit(contextId, { commitNo, guards }), ...beside));
+      return [...landed].sort((one, other) => one - other);
     };
-    assert.deepEqual(await commit(2, [[root, 1]]), []);
-    assert.deepEqual(await commit(2, [[root, 2]]), [contextId]);
+    const beside = (commitNo: number, ...guards: readonly PolicyGuard[]) => scene.commit(neighbour, { commitNo, guards });
+    assert.deepEqual(await commit(2, 1), []);
+    assert.deepEqual(await commit(2, 1, beside(2)), [neighbour]);
+    assert.deepEqual(await commit(2, 1, beside(3, { contextId: other, lastControl: 0 })), [neighbour]);
+    assert.deepEqual(await commit(2, 2, beside(4, { contextId: other, lastControl: 1 })), [contextId]);
     assert.deepEqual(
-      await commit(3, [
-        [root, 2],
-        [other, 1],
-      ]),
-      [],
-    );
-    assert.deepEqual(
-      await commit(3, [
-        [root, 2],
-        [other, 0],
-      ]),
-      [contextId],
+      await commit(3, 2, beside(4)),
+      [contextId, neighbour].sort((one, other) => one - other),
     );
   });
 });

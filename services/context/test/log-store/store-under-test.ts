@@ -37,6 +37,7 @@ export interface CommitFields {
   /** Every key of the events unless told. */
   readonly keysToCheck?: readonly string[];
   readonly core?: readonly ConcernRow[];
+  readonly guards?: CommitToWrite["guards"];
   readonly traceparent?: string;
 }
 
@@ -138,6 +139,7 @@ export class Scene {
         core: initialCore,
       },
       core: fields.core ?? [],
+      guards: fields.guards ?? [],
     };
   }
 
@@ -147,7 +149,6 @@ export class Scene {
       writer: 7,
       reducerVersion: 1,
       commits,
-      guards: [],
       typeNumber: (name) => this.typeNumber(name),
     };
   }

@@ -231,9 +231,11 @@ export class SimulatedLog {
   }
 
   /** The commits of a group that may land, if their numbers are free. */
-  admitted({ generation, guards, commits }: CommitGroup, taken: CommitAnswer["taken"]): CommitToWrite[] {
-    const isHeld = guards.every(({ contextId, lastControl }) => this.byId(contextId)?.last?.lastControl === lastControl);
-    return isHeld && generation === this.generation ? commits.filter(({ contextId }) => !taken.has(contextId)) : [];
+  admitted({ generation, commits }: CommitGroup, taken: CommitAnswer["taken"]): CommitToWrite[] {
+    if (generation !== this.generation) return [];
+    const isHeld = ({ guards }: CommitToWrite): boolean =>
+      guards.every(({ contextId, lastControl }) => this.byId(contextId)?.last?.lastControl === lastControl);
+    return commits.filter((commit) => !taken.has(commit.contextId) && isHeld(commit));
   }
 
   /** The keys to check that are taken as far as is committed now. */

@@ -43,10 +43,15 @@ export function commitValues(group: CommitGroup, isClaimed: boolean): CommitValu
   return { shape: { hasKeys, hasCore, guards: addGuards(values, group), isClaimed }, values };
 }
 
-/** One guard is named by value, so that one partition is looked at; that is what the commits of one project need. */
-function addGuards(values: unknown[], { guards }: CommitGroup): CommitShape["guards"] {
+/** One root is named by value, so that one partition is looked at; that is what the commits of one project need. */
+function addGuards(values: unknown[], { commits }: CommitGroup): CommitShape["guards"] {
+  const guards = [...new Set(commits.flatMap((commit) => commit.guards))];
   if (guards.length === 0) return "none";
-  values.push(int8Array(guards.map(({ contextId }) => contextId)), int8Array(guards.map(({ lastControl }) => lastControl)));
+  values.push(
+    int8Array(commits.map((commit) => commit.guards[0]?.contextId ?? 0)),
+    int8Array(guards.map(({ contextId }) => contextId)),
+    int8Array(guards.map(({ lastControl }) => lastControl)),
+  );
   return guards.length === 1 ? "one" : "many";
 }
 

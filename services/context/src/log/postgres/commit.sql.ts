@@ -14,7 +14,7 @@ export interface CommitShape {
   readonly hasKeys: boolean;
   /** Some commit changes the core state. */
   readonly hasCore: boolean;
-  /** Contexts whose newest control commit must be the one named. */
+  /** Roots whose newest control commit must be the one named, for the commits that rest on them. */
   readonly guards: "none" | "one" | "many";
   /** The commit rows exist already, claimed by this transaction (see `claimNextCommit`). */
   readonly isClaimed: boolean;
@@ -50,6 +50,7 @@ function commitText({ hasKeys, hasCore, guards, isClaimed }: CommitShape): strin
   const keysAt = 23;
   const coreAt = hasKeys ? keysAt + 2 : keysAt;
   const guardsAt = hasCore ? coreAt + 5 : coreAt;
+  const isGuarded = guards !== "none";
   const found = `found as materialized (
   select k.context_id, k.idempotency_key, e.*
   from unnest($${keysAt}::bigint[], $${keysAt + 1}::text[]) k(context_id, idempotency_key)
@@ -58,8 +59,8 @@ function commitText({ hasKeys, hasCore, guards, isClaimed }: CommitShape): strin
     where e.context_id = k.context_id and e.idempotency_key = k.idempotency_key limit 1
   ) e
 ), `;
-  const wanted = `unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
-    w(context_id, commit_no, first_offset, last_offset, reserved_through, last_control, runner_epoch, traceparent)
+  const wanted = `unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[]${isGuarded ? `, $${guardsAt}::bigint[]` : ""})
+    w(context_id, commit_no, first_offset, last_offset, reserved_through, last_control, runner_epoch, traceparent${isGuarded ? ", root" : ""})
   where (select generation from shard) = $1${guardText(guards, guardsAt)}${hasKeys ? " and not exists (select from found f where f.context_id = w.context_id)" : ""}`;
   // A claim is of one context, named by value so that one partition is looked at.
   const fence = isClaimed
@@ -95,14 +96,14 @@ select context_id, ${micros("at")}, null::text, null::bigint, null::bytea, null:
   }`;
 }
 
-/** Looked at once for the statement: it names nothing of the rows that are written. */
+/** Keeps out the contexts whose root has moved; the roots are looked at once for the statement. */
 function guardText(guards: CommitShape["guards"], at: number): string {
   if (guards === "none") return "";
   if (guards === "one")
-    return ` and ($${at + 1}::bigint[])[1] = (
-    select k.last_control from commit k where k.context_id = ($${at}::bigint[])[1] order by k.commit_no desc limit 1)`;
-  return ` and not exists (
-    select from unnest($${at}::bigint[], $${at + 1}::bigint[]) g(context_id, last_control)
+    return ` and (w.root = 0 or ($${at + 2}::bigint[])[1] = (
+    select k.last_control from commit k where k.context_id = ($${at + 1}::bigint[])[1] order by k.commit_no desc limit 1))`;
+  return ` and w.root not in (
+    select g.context_id from unnest($${at + 1}::bigint[], $${at + 2}::bigint[]) g(context_id, last_control)
     cross join lateral (select k.last_control from commit k where k.context_id = g.context_id order by k.commit_no desc limit 1) k
     where k.last_control <> g.last_control)`;
 }

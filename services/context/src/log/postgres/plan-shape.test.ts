@@ -112,7 +112,7 @@ function valuesFor(name: string, id: number): unknown[] {
       ];
       const keys = name.includes("_keys") ? [ids, textArray(["new"])] : [];
       const core = name.includes("_core") ? [1, ids, textArray(["identity"]), int8Array([4]), textArray(["{}"])] : [];
-      const guards = name.includes("_guard") ? [ids, int8Array([1])] : [];
+      const guards = name.includes("_guard") ? [ids, ids, int8Array([1])] : [];
       return [...commit, ...event, ...keys, ...core, ...guards];
     }
   }
