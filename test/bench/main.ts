@@ -6,7 +6,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, totalmem } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { startPrivatePostgres } from "@iterate-platform/testing";
+import { durableSettings, startPrivatePostgres } from "@iterate-platform/testing";
 import { buildSync } from "esbuild";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -30,7 +30,7 @@ async function main(): Promise<void> {
       `the machine is busy (load ${load.toFixed(1)}): ratios of this run would mean nothing. Wait, or set BENCH_ANYWAY=1 to see them without publishing.`,
     );
   }
-  const postgres = await startPrivatePostgres();
+  const postgres = await startPrivatePostgres({ settings: durableSettings });
   const benches: Bench[] = [
     {
       title: "Appending",

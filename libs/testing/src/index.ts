@@ -8,6 +8,7 @@ export { freePort } from "./free-port.js";
 export { startNats, type NatsOptions, type TestNats } from "./nats.js";
 export { type NatsUser } from "./nats-server.js";
 export { findProgram, hasPrograms } from "./program.js";
+export { durableSettings } from "./postgres-server.js";
 export {
   startPostgres,
   startPrivatePostgres,

@@ -26,6 +26,15 @@ export interface PostgresServerOptions {
 /** For data that is thrown away: commits survive the death of the server (tests kill it), not that of the machine. */
 export const scratchSettings: Readonly<Record<string, string>> = { fsync: "off", full_page_writes: "off" };
 
+/** For measuring: every commit reaches the disk, and checkpoints are as far apart as a deployment has them. */
+export const durableSettings: Readonly<Record<string, string>> = {
+  fsync: "on",
+  full_page_writes: "on",
+  synchronous_commit: "on",
+  shared_buffers: "512MB",
+  max_wal_size: "4GB",
+};
+
 const readyWithinMs = 30_000;
 const portTries = 5;
 

@@ -10,7 +10,7 @@ import type { EventInput } from "@iterate-platform/proto/iterate/type/v1/event";
 import { newId, uuidv7 } from "@iterate-platform/service/ids";
 import { createLog } from "@iterate-platform/service/log";
 import { connectBroker } from "@iterate-platform/service/nats";
-import { startNats, startPrivatePostgres } from "@iterate-platform/testing";
+import { durableSettings, startNats, startPrivatePostgres } from "@iterate-platform/testing";
 import pg from "pg";
 import { JsonThread } from "../src/json/worker-thread.js";
 import { LogAppender } from "../src/log/appender.js";
@@ -52,9 +52,7 @@ const percentile = (values: readonly number[], share: number): number =>
   values.toSorted((one, other) => one - other)[Math.floor(values.length * share)]!;
 const thousands = (perSecond: number): string => `${(perSecond / 1_000).toFixed(0)}k/s`;
 
-const postgres = await startPrivatePostgres({
-  settings: { shared_buffers: "512MB", max_wal_size: "4GB", fsync: "on", synchronous_commit: "on", full_page_writes: "on" },
-});
+const postgres = await startPrivatePostgres({ settings: durableSettings });
 const nats = await startNats({ jetstream: true });
 const deployment = await Deployment.make();
 const database = await makeDatabase(postgres.adminUrl);

@@ -11,7 +11,7 @@ import { ChannelCredentials, Client, status, type ServiceError } from "@grpc/grp
 import { TraceServiceService } from "@iterate-platform/proto/opentelemetry/proto/collector/trace/v1/trace_service";
 import { migrate } from "@iterate-platform/service/migrations";
 import { createPool } from "@iterate-platform/service/postgres";
-import { startPrivatePostgres } from "@iterate-platform/testing";
+import { durableSettings, startPrivatePostgres } from "@iterate-platform/testing";
 import { span, traceRequest } from "../src/otlp/export.fixture.js";
 import { Deployment, TelemetryProcess } from "../test/telemetry-process.js";
 
@@ -62,7 +62,7 @@ class Template {
   }
 }
 
-const postgres = await startPrivatePostgres();
+const postgres = await startPrivatePostgres({ settings: durableSettings });
 const database = await postgres.createDatabase();
 await migrate({ url: database.url, dir: fileURLToPath(new URL("../migrations", import.meta.url)) });
 const deployment = await Deployment.make();
