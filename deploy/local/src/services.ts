@@ -23,6 +23,8 @@ export interface ServiceRow {
   hasKey: boolean;
   /** The preload that traces it, from the repository's root; a service without sends telemetry nothing. */
   tracePreload?: string;
+  /** Settings of Node, the ones its image starts with. */
+  nodeArgs?: readonly string[];
   /** Subjects it may use on the broker beside its own inbox; a service without has no user there. */
   broker?: { publish: readonly string[]; subscribe: readonly string[] };
   /** Its other listeners: variable and port, so that a busy port can be named. */
@@ -52,6 +54,8 @@ export const serviceRows: readonly ServiceRow[] = [
     hasDatabase: true,
     hasKey: true,
     tracePreload,
+    // Appends outlive a small young generation while their group commits; collecting it was a sixth of the CPU.
+    nodeArgs: ["--max-semi-space-size=64"],
     broker: { publish: ["ctx.*", "live.*", ...streamAdmin], subscribe: ["ctx.*", "live.*", "lend.*"] },
     variables: ({ ports, state }) => ({
       RUNNER_URL: urlOf(ports.of("runner")),

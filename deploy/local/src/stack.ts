@@ -264,7 +264,7 @@ export class Stack {
     const file = join(cwd, "dist", row.program);
     if (!existsSync(file)) throw new Error(`${row.name} is not built: ${file} is missing. Run \`make setup\`.`);
     const preload = this.#isTraced(row) ? ["--import", resolve(repositoryRoot, row.tracePreload ?? "")] : [];
-    return { command: process.execPath, args: ["--enable-source-maps", ...preload, file], cwd };
+    return { command: process.execPath, args: ["--enable-source-maps", ...(row.nodeArgs ?? []), ...preload, file], cwd };
   }
 
   /** Whether there is somebody to send its telemetry to. */

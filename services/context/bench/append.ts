@@ -38,6 +38,7 @@ const child = spawn(
   process.execPath,
   [
     ...process.execArgv,
+    "--max-semi-space-size=64",
     fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./server.ts" : "./server.js", import.meta.url)),
     database.url,
     keys,

@@ -58,9 +58,13 @@ interface Pod {
 }
 
 async function startPod(): Promise<Pod> {
-  const child = spawn(process.execPath, [fileURLToPath(new URL("./server.js", import.meta.url)), database.url, keys], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const child = spawn(
+    process.execPath,
+    ["--max-semi-space-size=64", fileURLToPath(new URL("./server.js", import.meta.url)), database.url, keys],
+    {
+      stdio: ["ignore", "pipe", "inherit"],
+    },
+  );
   const [line] = (await once(createInterface(child.stdout), "line")) as [string];
   const { append } = JSON.parse(line) as { append: number };
   return { child, client: createClient(ContextServiceClient, `http://127.0.0.1:${append}`, { trust, audience: "context" }) };

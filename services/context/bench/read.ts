@@ -31,7 +31,7 @@ const { values: options } = parseArgs({
   },
 });
 /** Beside this bench, once that is compiled. */
-const compiledService = [fileURLToPath(new URL("../main.js", import.meta.url))];
+const compiledService = ["--max-semi-space-size=64", fileURLToPath(new URL("../main.js", import.meta.url))];
 const events = Number(options.events);
 const rounds = Number(options.rounds);
 const durationMs = Number(options.seconds) * 1_000;
