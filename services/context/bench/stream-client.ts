@@ -50,7 +50,12 @@ export class StreamAppender {
   }
 
   async #receive(): Promise<void> {
-    for await (const { outcomes } of this.#call.responses) for (const outcome of outcomes) this.#settle(outcome);
+    try {
+      for await (const { outcomes } of this.#call.responses) for (const outcome of outcomes) this.#settle(outcome);
+    } catch (error) {
+      // Once everything is answered nobody minds how the call ends.
+      for (const { reject } of this.#waiting.slice(this.#first)) reject(error);
+    }
   }
 
   #settle({ outcome }: AppendOutcome): void {

@@ -23,8 +23,8 @@ import { storableEvents } from "./storable.js";
  */
 const freshMs = 5_000;
 
-/** Contexts whose shard is remembered. */
-const maxPlaced = 50_000;
+/** Contexts whose shard is remembered: the busy ones. An idle context is to cost nothing. */
+const maxPlaced = 4_096;
 
 /** One database of the log. */
 export interface LogShard {
