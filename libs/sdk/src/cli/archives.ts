@@ -1,9 +1,10 @@
 /** `iterate export` and `iterate import`: a project's logs as one file, and back. */
+import { once } from "node:events";
 import { createReadStream, createWriteStream } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Writable } from "node:stream";
-import { finished } from "node:stream/promises";
+import { finished, pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 import type { Command } from "commander";
 import type { ArchiveCounts } from "../api/archive.js";
@@ -127,11 +128,12 @@ class WrittenArchive implements ArchiveTarget {
     const file = createWriteStream(partial);
     if (path.endsWith(".gz")) {
       const gzip = createGzip();
-      gzip.pipe(file);
-      gzip.on("error", (error) => file.destroy(error));
       this.#into = gzip;
-    } else this.#into = file;
-    this.#ended = finished(file);
+      this.#ended = pipeline(gzip, file);
+    } else {
+      this.#into = file;
+      this.#ended = finished(file);
+    }
     this.#ended.catch(() => undefined);
   }
 
@@ -146,8 +148,9 @@ class WrittenArchive implements ArchiveTarget {
   }
 
   async write(data: Uint8Array): Promise<void> {
-    if (this.#into.write(data)) return;
-    await Promise.race([new Promise<void>((resolve) => this.#into.once("drain", () => resolve())), this.#ended]);
+    // It says why.
+    if (this.#into.destroyed) return this.#ended;
+    if (!this.#into.write(data)) await once(this.#into, "drain");
   }
 
   async close(): Promise<void> {

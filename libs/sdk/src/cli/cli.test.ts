@@ -87,7 +87,8 @@ describe("archives", () => {
       err: "",
     });
     expect(gunzipSync(read("shop.gz")).toString()).toBe(archive);
-    expect(await iterate("export shop --context /broken --out broken.jsonl")).toMatchObject({ exitCode: 4 });
+    for (const file of ["broken.jsonl", "broken.jsonl.gz"])
+      expect(await iterate(`export shop --context /broken --out ${file}`)).toMatchObject({ exitCode: 4 });
     expect(readdirSync(folder).filter((name) => name.includes("broken") || name.includes("partial"))).toEqual([]);
     expect(await iterate("export shop --out nowhere/shop.jsonl")).toMatchObject({ exitCode: 2 });
   });
