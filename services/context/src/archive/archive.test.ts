@@ -1,10 +1,12 @@
 import { partitionOf, uuidv7 } from "@iterate-platform/service/ids";
 import { startPostgres, useTestDatabase } from "@iterate-platform/testing";
-import { itx } from "iterate/events";
+import { itx, project } from "iterate/events";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { migrateLog, owner, startEngine } from "../log/engine.fixture.js";
+import { migrateLog, owner, startEngine, type EventFields } from "../log/engine.fixture.js";
 import { listCommits } from "../publish/feed.js";
+import { PostgresArchiveStore } from "../log/postgres/postgres-archive-store.js";
 import { PostgresLogStore } from "../log/postgres/postgres-log-store.js";
+import { PooledSession, type Statement } from "../log/postgres/sql-session.js";
 import { ArchivePod, inPieces, newImport } from "./archive.fixture.js";
 
 const database = useTestDatabase();
@@ -49,6 +51,16 @@ async function elsewhere(work: (target: ArchivePod, url: string) => Promise<void
     await target.close();
     await other.drop();
   }
+}
+
+/** The archive of a project whose root holds these events. */
+async function sourceOf(events: readonly EventFields[]): Promise<Buffer> {
+  let exported = Buffer.alloc(0);
+  await elsewhere(async (other) => {
+    await other.engine.append("/", events);
+    exported = await other.export();
+  });
+  return exported;
 }
 
 const lines = (of: Buffer): string[] => of.toString().split("\n").slice(0, -1);
@@ -260,6 +272,40 @@ describe("while a project is imported", () => {
       expect(again.filter((line) => !line.includes("delivery-resumed") && line.includes('"kind":"event"')).length).toBe(
         lines(smaller).filter((line) => line.includes('"kind":"event"')).length,
       );
+    }));
+
+  test("two that open it at once open it, wherever one of them is overtaken by the other", () =>
+    elsewhere(async (target) => {
+      const session = new PooledSession(target.pool);
+      for (let at = 1, isOvertaken = true; isOvertaken; at += 1) {
+        const id = newImport();
+        await target.stage(id, inPieces(smaller), true);
+        isOvertaken = false;
+        let statements = 0;
+        const query = async <Row extends readonly unknown[]>(statement: Statement, values: readonly unknown[]): Promise<Row[]> => {
+          statements += 1;
+          if (statements === at) {
+            isOvertaken = true;
+            await target.open(id);
+          }
+          return await session.query<Row>(statement, values);
+        };
+        const overtaken = new PostgresArchiveStore({ query }, new PostgresLogStore(target.pool));
+        while (await overtaken.openStep(id, owner));
+        await target.remove(id);
+        expect((await target.read("/hostile", 0)).events, `overtaken before statement ${at}`).toHaveLength(7);
+      }
+    }));
+
+  test("it is opened although its root was paused, and the fact that says so lands", () =>
+    elsewhere(async (target) => {
+      const paused = await sourceOf([{ type: itx.paused.type, payload: {} }]);
+      const id = newImport();
+      await target.stage(id, inPieces(paused));
+      await target.open(id);
+      const fact = { type: project.projectImported.type, payload: { slug: "shop", importId: id } };
+      await expect(target.engine.append("/", [fact])).resolves.toHaveLength(1);
+      await expect(target.engine.append("/", [{}])).rejects.toMatchObject({ code: "STREAM_PAUSED" });
     }));
 
   test("removing or opening may be cut anywhere and goes on", () =>

@@ -1,5 +1,5 @@
 /** Whether the context takes ordinary events. */
-import { itx } from "iterate/events";
+import { itx, project } from "iterate/events";
 import type { z } from "zod";
 import type { PauseState } from "./contract.js";
 import type { Reducer } from "./reducer.js";
@@ -19,6 +19,7 @@ export const exemptFromPause: ReadonlySet<string> = new Set(
     itx.workFailed,
     itx.logRestored,
     itx.logTruncated,
+    project.projectImported,
   ].map(({ type }) => type),
 );
 

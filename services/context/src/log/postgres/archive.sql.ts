@@ -96,6 +96,17 @@ export const contextsOf: Statement = {
   text: `select context_id from context where owner = $1 order by path limit $2`,
 };
 
+/**
+ * `[context_id]` of up to $3 contexts that stand under the name of owner $1 and that import $2 replaces. Both are looked at in one
+ * snapshot: once it is cleared, those under that name may be the import's own.
+ */
+export const standingContexts: Statement = {
+  name: "standing_contexts",
+  text: `
+    select context_id from context
+    where owner = $1 and exists (select from import where id = $2 and not is_cleared and not is_removed) order by path limit $3`,
+};
+
 /** `[context_id]` of those of $1 that have a commit of generation 0 as their last: the others are tried again. */
 export const closeContexts: Statement = {
   name: "close_contexts",

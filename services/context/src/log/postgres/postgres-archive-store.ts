@@ -104,7 +104,8 @@ export class PostgresArchiveStore implements ArchiveStore {
     if (found === undefined) return false;
     const [isCleared] = found;
     if (!isCleared) {
-      const standing = await this.#contextsOf(owner);
+      const rows = await this.#session.query<readonly [string]>(sql.standingContexts, [owner, id, stepContexts]);
+      const standing = rows.map(([contextId]) => Number(contextId));
       if (standing.length === 0) await this.#session.query(sql.clearImport, [id]);
       else await this.#replace(standing, id);
       return true;
