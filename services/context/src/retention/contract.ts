@@ -27,7 +27,7 @@ export interface FloorStore {
 
 /** The database of one shard as the sweeper sees it. Times are the database's. Every call may be repeated, and raced by another pod. */
 export interface RetentionStore extends FloorStore {
-  /** Makes up to `limit` contexts due whose setting is new or has changed since they were looked at. */
+  /** Makes up to `limit` contexts due whose setting is new, or newer than the one they were made due for. */
   noticeChanges(limit: number): Promise<void>;
   /** Takes up to `limit` contexts that are due, the longest first; nobody else takes them for `claimMs`. */
   claim(limit: number, claimMs: number): Promise<number[]>;

@@ -363,3 +363,59 @@ test("keys and commits go 30 days after their events, and not before; the last c
   });
   await cold.close();
 });
+
+describe("a round", () => {
+  const quiet = useTestDatabase();
+  let hourly: RetentionPod;
+  beforeAll(async () => {
+    await migrateLog(quiet.url);
+    hourly = new RetentionPod(quiet.url, { sweepMs: 3_600_000 });
+  });
+  afterAll(() => hourly.close());
+  const firstOffset = async (path: string) => (await hourly.head(path)).core.retention?.firstOffset;
+
+  test("looks at a context when its setting is new, and not because of what it gave up itself", async () => {
+    const path = newPath();
+    await hourly.fill(path, 20);
+    await hourly.age(path, 5, 3_600_000);
+    await hourly.keepFrom(path, { maxAgeMs: 1_800_000 });
+    await hourly.sweep();
+    expect(await firstOffset(path)).toBe(6);
+    await hourly.age(path, 10, 3_600_000);
+    await hourly.sweep();
+    expect(await firstOffset(path), "it is not due for an hour").toBe(6);
+    await hourly.keepFrom(path, { maxAgeMs: 1_900_000 });
+    await hourly.sweep();
+    expect(await firstOffset(path)).toBe(11);
+  });
+
+  test("that could not remove all of a long past says that there is more", { timeout: 60_000 }, async () => {
+    const path = newPath();
+    await hourly.fill(path, 1);
+    const { contextId } = await hourly.head(path);
+    await hourly.pool.query(
+      `insert into event (context_id, "offset", type, format_version, is_control, source)
+       select context_id, n, type, format_version, false, source from event, generate_series(3, 101500) n where context_id = $1 and "offset" = 2`,
+      [contextId],
+    );
+    await hourly.pool.query("update commit set last_offset = 101500, reserved_through = 101500 where context_id = $1", [contextId]);
+    hourly.engine.cache.clear();
+    await hourly.keepFrom(path, { offset: 101_400 });
+    expect(await hourly.sweeper.round()).toBe(true);
+    await hourly.sweep();
+    expect(await hourly.rows(path)).toHaveLength(2 + 101 + 2);
+  });
+
+  test("puts off what was claimed and is gone", async () => {
+    const path = newPath();
+    await hourly.fill(path, 1);
+    await hourly.keepFrom(path, { offset: 2 });
+    const { contextId } = await hourly.head(path);
+    await hourly.store.noticeChanges(10);
+    await hourly.pool.query("delete from context where context_id = $1", [contextId]);
+    hourly.engine.cache.clear();
+    await hourly.sweep();
+    const { rows } = await hourly.pool.query("select 1 from retention where context_id = $1 and due_at < now()", [contextId]);
+    expect(rows).toEqual([]);
+  });
+});

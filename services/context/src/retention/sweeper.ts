@@ -76,18 +76,26 @@ export class RetentionSweeper {
     await store.noticeChanges(noticed);
     const contextIds = await store.claim(claimed, claimMs);
     if (contextIds.length === 0) return false;
-    for (const head of await refresh(contextIds)) {
-      // Replaced, and removed soon.
-      if (isClosed(head)) continue;
-      let dueInMs = retryMs;
-      try {
-        dueInMs = (await this.#sweep(head)) ? times.sweepMs : 0;
-      } catch (error) {
-        if (!(isCodedError(error) && error.kind === "conflict")) onFailure(head, error);
+    const heads = new Map((await refresh(contextIds)).map((head) => [head.contextId, head]));
+    let mayBeMore = contextIds.length === claimed;
+    for (const contextId of contextIds) {
+      const head = heads.get(contextId);
+      let dueInMs = times.sweepMs;
+      // One that was replaced is removed soon, or gone.
+      if (head !== undefined && !isClosed(head)) {
+        try {
+          if (!(await this.#sweep(head))) {
+            dueInMs = 0;
+            mayBeMore = true;
+          }
+        } catch (error) {
+          dueInMs = retryMs;
+          if (!(isCodedError(error) && error.kind === "conflict")) onFailure(head, error);
+        }
       }
-      await store.release(head.contextId, dueInMs);
+      await store.release(contextId, dueInMs);
     }
-    return contextIds.length === claimed;
+    return mayBeMore;
   }
 
   /** True when nothing is left to do for now. */

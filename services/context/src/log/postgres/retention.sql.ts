@@ -1,14 +1,18 @@
 /** The statements that give up the past of a log, each about one context or a bounded number of them. */
 import type { Statement } from "./sql-session.js";
 
-/** Makes up to $1 contexts due whose retention state is newer than what was noticed of it. */
+/**
+ * Makes up to $1 contexts due whose setting is newer than the one noticed. What they gave up changes the same state: that alone is
+ * nothing to look at, else a busy context with an age would truncate in every round.
+ */
 export const noticeRetention: Statement = {
   name: "notice_retention",
   text: `
     insert into retention as held (context_id, noticed)
-    select s.context_id, max(s.as_of) from core_state s
+    select s.context_id, max((s.state::json ->> 'configuredAtOffset')::bigint) from core_state s
     left join retention r on r.context_id = s.context_id
-    where s.concern = 'retention' and (r.context_id is null or r.noticed < s.as_of)
+    where s.concern = 'retention'
+      and (r.context_id is null or (r.noticed < s.as_of and r.noticed < (s.state::json ->> 'configuredAtOffset')::bigint))
     group by s.context_id order by s.context_id limit $1
     on conflict (context_id) do update set noticed = excluded.noticed, due_at = least(held.due_at, now())
     where held.noticed < excluded.noticed`,
