@@ -47,6 +47,16 @@ export const errorCodes = {
     "A context path or owner is not well-formed.",
     "Name the context by an absolute path without `.` and `..`.",
   ),
+  EXPRESSION_TOO_LONG: refused(
+    "An expression is over the published length or number of steps.",
+    "Pass the data by reference, or take fewer steps.",
+    [3, 413],
+  ),
+  NO_ITX_EXPRESSION_MATCH: refused(
+    "Nothing answers the expression here: no rule and no builtin, or a rule masks it.",
+    "Describe the context to see what it answers; ask whoever owns it for a rule.",
+    [5, 404],
+  ),
   EVENT_TOO_LARGE: refused("One event's body is over the published limit.", "Send less, or refer to a blob.", [3, 413]),
   BATCH_TOO_LARGE: refused("One append holds more events or bytes than the published limit.", "Split it.", [3, 413]),
   IDEMPOTENCY_CONFLICT: conflict(
@@ -61,6 +71,11 @@ export const errorCodes = {
     "The chain of reactions is too deep; nothing further may act on it.",
     "Find the code that answers itself; `itx/loop-limit` names the chain.",
     [9, 508],
+  ),
+  SCHEDULE_LIMIT: refused(
+    "The context would hold more schedules, or more bytes of them, than the published limit; nothing was appended.",
+    "Cancel some, or spread them over contexts.",
+    [8, 409],
   ),
   WAIT_TIMEOUT: unavailable("No matching event arrived in time.", "Wait again, after the same offset.", [4, 504]),
   OFFSET_TRUNCATED: refused(
