@@ -56,9 +56,15 @@ export function archiveHandlers({ exports, stages, stores, nowMs }: ArchiveParts
       if (piece.done === true) throw codedError("INVALID_INPUT", "the import holds no archive");
       const first = piece.value;
       const { owner } = plainAddress(first.owner, "/");
-      const request = { id: importId(first.importId), owner, replaces: first.replace };
-      const { contexts, events } = await stageImport(stages, request, dataOf(first, pieces));
-      return { contexts: BigInt(contexts), events: BigInt(events) };
+      const id = importId(first.importId);
+      try {
+        const { contexts, events } = await stageImport(stages, { id, owner, replaces: first.replace }, dataOf(first, pieces));
+        return { contexts: BigInt(contexts), events: BigInt(events) };
+      } catch (error) {
+        // Whoever asked may have had it removed before this began, and would not do so again: its owner would be barred for ever.
+        await work((store) => store.removeStep(id)).catch(() => false);
+        throw error;
+      }
     },
     openImport: async ({ importId: id, owner }) => {
       const address = plainAddress(owner, "/");

@@ -9,8 +9,8 @@ import { PostgresLogStore } from "../log/postgres/postgres-log-store.js";
 import { PooledSession } from "../log/postgres/sql-session.js";
 import { RetentionPod } from "../retention/retention.fixture.js";
 import type { ArchivedEvent, ArchiveStore } from "./contract.js";
-import { exportArchive } from "./export.js";
-import { stageImport, type Staged } from "./stage.js";
+import { exportArchive, type ExportParts } from "./export.js";
+import { stageImport, type Staged, type StageParts } from "./stage.js";
 
 class CountingStore extends PostgresArchiveStore {
   eventsRead = 0;
@@ -43,25 +43,28 @@ export class ArchivePod extends RetentionPod {
   }
 
   exported(path: string | null = null) {
-    const heads = new HeadConfirmer(this.engine.cache);
-    const parts = { heads, stores: [this.archives], storeOf: () => this.archives, now: () => new Date(0) };
-    return exportArchive(parts, { owner, slug: "shop", path }, new AbortController().signal);
+    return exportArchive(this.exports, { owner, slug: "shop", path }, new AbortController().signal);
   }
 
   stage(id: string, data: AsyncIterable<Uint8Array>, replaces = false): Promise<Staged> {
+    return stageImport(this.stages, { id, owner, replaces }, data);
+  }
+
+  get exports(): ExportParts {
+    const heads = new HeadConfirmer(this.engine.cache);
+    return { heads, stores: [this.archives], storeOf: () => this.archives, now: () => new Date(0) };
+  }
+
+  get stages(): StageParts {
     const log = new PostgresLogStore(this.pool);
-    return stageImport(
-      {
-        stores: [this.archives],
-        storeOf: () => this.archives,
-        generationOf: () => log.generation(),
-        vocabulary: new Vocabulary(),
-        json: this.#json,
-        newChain: chainNames({ nowMs: Date.now, random: Math.random }),
-      },
-      { id, owner, replaces },
-      data,
-    );
+    return {
+      stores: [this.archives],
+      storeOf: () => this.archives,
+      generationOf: () => log.generation(),
+      vocabulary: new Vocabulary(),
+      json: this.#json,
+      newChain: chainNames({ nowMs: Date.now, random: Math.random }),
+    };
   }
 
   async open(id: string): Promise<void> {

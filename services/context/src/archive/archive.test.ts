@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { partitionOf, uuidv7 } from "@iterate-platform/service/ids";
 import { startPostgres, useTestDatabase } from "@iterate-platform/testing";
 import { itx, project } from "iterate/events";
@@ -55,7 +56,7 @@ async function elsewhere(work: (target: ArchivePod, url: string) => Promise<void
 
 /** The archive of a project whose root holds these events. */
 async function sourceOf(events: readonly EventFields[]): Promise<Buffer> {
-  let exported = Buffer.alloc(0);
+  let exported: Buffer = Buffer.alloc(0);
   await elsewhere(async (other) => {
     await other.engine.append("/", events);
     exported = await other.export();
@@ -184,20 +185,6 @@ describe("what is not exactly an archive of the project", () => {
     ["a checksum of a context", "INVALID_INPUT", () => edited((all) => field(all, "context-end", "sha256", "0".repeat(64)))],
     ["the checksum of all", "INVALID_INPUT", () => edited((all) => field(all, "end", "sha256", "0".repeat(64)))],
     ["a count", "INVALID_INPUT", () => edited((all) => field(all, "end", "events", 3))],
-    ["a path", "INVALID_INPUT", () => edited((all) => field(all, "context", "path", "/../x"))],
-    ["an offset that is none", "INVALID_INPUT", () => edited((all) => field(all, "event", "offset", 1.5))],
-    [
-      "a type the platform has not",
-      "INVALID_INPUT",
-      () => edited((all) => field(all, "event", "type", "events.iterate.com/itx/nonsense")),
-    ],
-    ["a newer format of an event", "UPGRADE_REQUIRED", () => edited((all) => field(all, "event", "format", 99))],
-    ["a body that is no JSON", "INVALID_INPUT", () => edited((all) => field(all, "event", "payload", "{"))],
-    ["a body that is no UTF-8", "INVALID_INPUT", () => edited((all) => field(all, "event", "payload", '"\ud800"'))],
-    ["a body that repeats a name", "INVALID_INPUT", () => edited((all) => field(all, "event", "payload", '{"a":1,"a":2}'))],
-    ["a source that is none", "INVALID_INPUT", () => edited((all) => field(all, "event", "source", "{}"))],
-    ["a key with a NUL", "INVALID_INPUT", () => edited((all) => field(all, "event", "key", "a\u0000"))],
-    ["an append id that is none", "INVALID_INPUT", () => edited((all) => field(all, "event", "append", "x"))],
     ["an array", "INVALID_INPUT", () => edited((all) => void (all[3] = "[]"))],
   ])("is refused: %s; and leaves nothing", async ([, code, make]) => {
     const before = await target.size();
@@ -206,6 +193,59 @@ describe("what is not exactly an archive of the project", () => {
     await target.remove(id);
     expect(await target.size()).toEqual(before);
     expect(await target.head("/orders")).toBeUndefined();
+  });
+
+  /** One whose checksums are right, as of who means harm. */
+  const sealed = (change: (all: string[]) => void): Buffer => {
+    const all = lines(smaller);
+    change(all);
+    const sum = (of: readonly string[]): string => createHash("sha256").update(joined(of)).digest("hex");
+    let begun = 0;
+    for (const [line, text] of all.entries()) {
+      if (text.startsWith('{"kind":"context",')) begun = line;
+      const range = text.startsWith('{"kind":"context-end"') ? all.slice(begun, line) : undefined;
+      const upTo = text.startsWith('{"kind":"end"') ? all.slice(0, line) : range;
+      if (upTo !== undefined) all[line] = JSON.stringify({ ...(JSON.parse(text) as object), sha256: sum(upTo) });
+    }
+    return joined(all);
+  };
+  const fieldOf = (all: readonly string[], line: number, name: string) => (JSON.parse(all[line]!) as Record<string, unknown>)[name];
+  const twice = (name: string, value: (all: readonly string[]) => unknown) => (all: string[]) => {
+    for (const line of [3, 4]) all[line] = JSON.stringify({ ...(JSON.parse(all[line]!) as object), [name]: value(all) });
+  };
+
+  test.for<[string, string, RegExp, (all: string[]) => void]>([
+    ["a path", "INVALID_INPUT", /none of a context/, (all) => field(all, "context", "path", "/../x")],
+    ["an offset that is none", "INVALID_INPUT", /no whole number offset/, (all) => field(all, "event", "offset", 1.5)],
+    [
+      "a type the platform has not",
+      "INVALID_INPUT",
+      /is refused/,
+      (all) => field(all, "event", "type", "events.iterate.com/itx/nonsense"),
+    ],
+    ["a newer format of an event", "UPGRADE_REQUIRED", /format 99/, (all) => field(all, "event", "format", 99)],
+    ["a body that is no JSON", "INVALID_INPUT", /JSON/, (all) => field(all, "event", "payload", "{")],
+    ["a body that is no UTF-8", "INVALID_INPUT", /no UTF-8/, (all) => field(all, "event", "payload", '"\ud800"')],
+    ["a body that repeats a name", "INVALID_INPUT", /"a"/, (all) => field(all, "event", "payload", '{"a":1,"a":2}')],
+    ["a source that is none", "INVALID_INPUT", /source that cannot be read/, (all) => field(all, "event", "source", "{}")],
+    ["a key with a NUL", "INVALID_INPUT", /a key, a source or a trace/, (all) => field(all, "event", "key", "a\u0000")],
+    ["an append id that is none", "INVALID_INPUT", /append_id|UUID/, (all) => field(all, "event", "append", "x")],
+    ["a key of two events", "INVALID_INPUT", /another one has/, twice("key", () => "K")],
+    ["an append id of two events", "INVALID_INPUT", /another one has/, twice("append", (all) => fieldOf(all, 3, "append"))],
+    ["a first offset that no event says", "INVALID_INPUT", /begins at/, (all) => field(all, "context", "firstOffset", 2)],
+  ])("is refused, however well it is sealed: %s; and leaves nothing", async ([, code, message, change]) => {
+    const before = await target.size();
+    const id = newImport();
+    const staged = target.stage(id, inPieces(sealed(change), 100_000));
+    await expect(staged).rejects.toMatchObject({ code, message: expect.stringMatching(message) as string });
+    await target.remove(id);
+    expect(await target.size()).toEqual(before);
+  });
+
+  test("one that was sealed anew is taken", async () => {
+    const id = newImport();
+    await target.stage(id, inPieces(sealed((all) => field(all, "iterate-archive", "slug", "another"))));
+    await target.remove(id);
   });
 
   test("a line without end is not held", async () => {

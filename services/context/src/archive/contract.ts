@@ -70,7 +70,11 @@ export interface ArchiveStore {
   hasContexts(owner: string): Promise<boolean>;
   /** Makes a context under a name of the import's own; answers its id. */
   stageContext(id: string, path: string, partition: number): Promise<number>;
-  /** Writes a commit of a staged context. @throws CodedError CANCELLED when the import was removed meanwhile. */
+  /**
+   * Writes a commit of a staged context.
+   *
+   * @throws CodedError CANCELLED when the import was removed meanwhile; AlreadyStored when two events share a key or an append id.
+   */
   stageCommit(id: string, generation: number, commit: StagedCommit): Promise<void>;
   /** What a staged context keeps: its first offset, and that its retention is looked at. */
   stageRetention(contextId: number, firstOffset: number): Promise<void>;

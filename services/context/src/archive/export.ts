@@ -5,6 +5,7 @@
 import { CodedError, codedError } from "iterate/lib";
 import { partitionOf } from "@iterate-platform/service/ids";
 import type { ArchiveHeader } from "@iterate-platform/service/archive-header";
+import { firstOffsetOf } from "../core/retention.js";
 import type { Heads } from "../log/confirm.js";
 import type { ContextHead } from "../log/contract.js";
 import type { ArchiveStore } from "./contract.js";
@@ -68,12 +69,14 @@ export async function* exportArchive(
 
 async function* exportContext(
   store: ArchiveStore,
-  { address: { path }, contextId, lastOffset, reservedThrough }: ContextHead,
+  { address: { path }, contextId, lastOffset, reservedThrough, core, unreadable }: ContextHead,
   lines: ArchiveLines,
   pieces: Pieces,
   signal: AbortSignal,
 ): AsyncGenerator<ArchivePiece> {
   const firstOffset = await store.firstOffsetOf(contextId);
+  // The fact that says so would not be among the events.
+  if (unreadable === undefined && firstOffset > firstOffsetOf(core)) throw truncated(path);
   const through = lastOffset;
   pieces.add(lines.context({ path, firstOffset, through, reservedThrough: Math.max(reservedThrough, through) }));
   for (let after = 0; after < through;) {
@@ -85,11 +88,14 @@ async function* exportContext(
     }
     after = events.at(-1)?.offset ?? through;
   }
-  if ((await store.firstOffsetOf(contextId)) !== firstOffset)
-    throw new CodedError("UNAVAILABLE", `${path} gave up a part of its past while it was read; export again`, {
-      retryAfterMs: 1_000,
-    });
+  if ((await store.firstOffsetOf(contextId)) !== firstOffset) throw truncated(path);
   pieces.add(lines.contextEnd());
+}
+
+function truncated(path: string): CodedError {
+  return new CodedError("UNAVAILABLE", `${path} gave up a part of its past while it was read; export again`, {
+    retryAfterMs: 1_000,
+  });
 }
 
 /** Every path of the owner, in order, out of all shards. */

@@ -12,14 +12,16 @@ import type { NewChain } from "../caller/writer.js";
 import type { CoreState } from "../core/contract.js";
 import { storedControlEvent } from "../core/control-event.js";
 import { foldCore, initialCore } from "../core/fold.js";
+import { firstOffsetOf } from "../core/retention.js";
 import type { Vocabulary } from "../core/vocabulary.js";
 import type { JsonThread } from "../json/worker-thread.js";
+import { AlreadyStored } from "../log/already-stored.js";
 import { checkedAppendId } from "../log/append-id.js";
 import { EventAdmission } from "../log/event-admission.js";
 import { appendLimits } from "../log/limits.js";
 import { textProblem } from "../log/storable-text.js";
 import { decodeSource } from "../log/stored-event.js";
-import type { ArchivedContext, ArchivedEvent, ArchiveStore, StagedEvent } from "./contract.js";
+import type { ArchivedContext, ArchivedEvent, ArchiveStore, StagedCommit, StagedEvent } from "./contract.js";
 import { ArchiveReader, maxLineBytes } from "./format.js";
 import { linesOf } from "./lines.js";
 
@@ -165,6 +167,12 @@ class StagedContext {
         "INVALID_INPUT",
         `${this.#context.path} ends at offset ${through}; its last event is at ${this.#lastEventOffset}`,
       );
+    // A truncation is a fact of the log: without it the core state would know nothing of what is gone.
+    if (firstOffset > firstOffsetOf(this.#core))
+      throw codedError(
+        "INVALID_INPUT",
+        `${this.#context.path} begins at offset ${firstOffset}; its events say ${firstOffsetOf(this.#core)}`,
+      );
     await this.#commit(reservedThrough);
     const names = Object.keys(this.#core.subscriptions);
     if (names.length > 0) {
@@ -185,16 +193,27 @@ class StagedContext {
     if (events.length === 0 && this.#commitNo > 0 && reservedThrough <= lastOffset) return;
     this.#commitNo += 1;
     if (events.some(({ isControl }) => isControl)) this.#lastControl = this.#commitNo;
-    await this.#store.stageCommit(this.#id, this.#generation, {
+    const firstOffset = events[0]?.offset ?? lastOffset + 1;
+    const commit: StagedCommit = {
       contextId: this.#contextId,
       partition: this.#partition,
       commitNo: this.#commitNo,
-      firstOffset: events[0]?.offset ?? lastOffset + 1,
+      firstOffset,
       lastOffset,
       reservedThrough: Math.max(lastOffset, reservedThrough),
       lastControl: this.#lastControl,
       events,
-    });
+    };
+    try {
+      await this.#store.stageCommit(this.#id, this.#generation, commit);
+    } catch (error) {
+      if (!(error instanceof AlreadyStored)) throw error;
+      const { path } = this.#context;
+      throw codedError(
+        "INVALID_INPUT",
+        `of the events at offsets ${firstOffset} to ${lastOffset} of ${path} one has a key or an append id that another one has`,
+      );
+    }
     this.#lastOffset = lastOffset;
     this.#events = [];
     this.#bytes = 0;

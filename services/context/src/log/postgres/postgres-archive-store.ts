@@ -1,6 +1,8 @@
 /** Exports and imports in Postgres. */
+import { sqlState } from "@iterate-platform/service/sqlstate";
 import { codedError } from "iterate/lib";
 import type { ArchivedEvent, ArchiveStore, StagedCommit, StagedEvent } from "../../archive/contract.js";
+import { AlreadyStored } from "../already-stored.js";
 import { appendIdBytes } from "../append-id.js";
 import type { LogStore } from "../log-store.js";
 import * as sql from "./archive.sql.js";
@@ -15,6 +17,7 @@ const stepRows = 2_000;
 const closeTries = 256;
 /** Type numbers remembered. */
 const maxTypes = 10_000;
+const uniqueViolation = "23505";
 
 export class PostgresArchiveStore implements ArchiveStore {
   readonly #session: SqlSession;
@@ -80,18 +83,10 @@ export class PostgresArchiveStore implements ArchiveStore {
   async stageCommit(id: string, generation: number, commit: StagedCommit): Promise<void> {
     const { contextId, commitNo, firstOffset, lastOffset, reservedThrough, lastControl, partition, events } = commit;
     await this.#learn(events);
-    const rows = await this.#session.query(sql.stageCommit, [
-      id,
-      generation,
-      contextId,
-      commitNo,
-      firstOffset,
-      lastOffset,
-      reservedThrough,
-      lastControl,
-      partition,
-      ...this.#columns(events),
-    ]);
+    const values = [id, generation, contextId, commitNo, firstOffset, lastOffset, reservedThrough, lastControl, partition];
+    const rows = await this.#session.query(sql.stageCommit, [...values, ...this.#columns(events)]).catch((error: unknown) => {
+      throw sqlState(error) === uniqueViolation ? new AlreadyStored(error) : error;
+    });
     if (rows.length === 0) throw codedError("CANCELLED", "the import was given up");
   }
 
