@@ -188,3 +188,24 @@ test.for(["open", "append", "remove"] as const)("an import whose process died at
   expect(await projects.get(slug)).toMatchObject({ id: owner });
   expect(await imports.sweep()).toBe(0);
 });
+
+test.for(["open", "remove"] as const)("a step that takes long is not taken over by another: %s", async (step) => {
+  const reached = Promise.withResolvers<void>();
+  const go = Promise.withResolvers<void>();
+  const { imports, alive, owner, run } = open({
+    [step]: async () => {
+      reached.resolve();
+      await go.promise;
+    },
+  });
+  const slow = run();
+  await reached.promise;
+  await silent(owner);
+  alive.at(-1)!();
+  const isAlive = async () =>
+    (await pool.query("select from project where id = $1 and import_at > now() - interval '1 minute'", [owner])).rowCount;
+  await expect.poll(isAlive).toBe(1);
+  expect(await imports.sweep()).toBe(0);
+  go.resolve();
+  await slow;
+});

@@ -19,6 +19,7 @@ import {
   keepAlive,
   standingOf,
   takeStep,
+  type ImportStep,
   type ProjectImport,
 } from "./import.sql.js";
 import { assertProjectSlug } from "./slug.js";
@@ -125,17 +126,11 @@ export class ProjectImports {
 
   /** Until the archive is complete and the row says so; else nothing is left. */
   async #stage(one: ProjectImport, replace: boolean, data: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<StagedCounts> {
-    const { pool, ports, every } = this.#options;
+    const { pool, ports } = this.#options;
     const over = new AbortController();
-    const stop = every(aliveEveryMs, () => {
-      keepAlive(pool, one.importId, "staging").then(
-        (isOurs) => {
-          if (!isOurs) over.abort(codedError("CANCELLED", "the import was silent for too long and was given up"));
-        },
-        // The database is away: the next sign of life, or the step after this, shows how it stands.
-        () => undefined,
-      );
-    });
+    const stop = this.#keepAlive(one.importId, "staging", () =>
+      over.abort(codedError("CANCELLED", "the import was silent for too long and was given up")),
+    );
     try {
       const { importId, project } = one;
       const both = AbortSignal.any([signal, over.signal]);
@@ -154,32 +149,59 @@ export class ProjectImports {
   /** A failure to clean up never hides the failure before it: the sweep goes on with it. */
   async #giveUp(one: ProjectImport): Promise<void> {
     try {
-      if (await takeStep(this.#options.pool, one.importId, "staging", "removing")) await this.#remove(one);
+      if (await takeStep(this.#options.pool, one.importId, "staging", "removing")) await this.#remove({ ...one, step: "removing" });
     } catch (error) {
       this.#options.onLeft(one, error);
     }
   }
 
-  async #remove({ importId }: ProjectImport): Promise<void> {
-    await this.#options.ports.remove(importId);
-    await endImport(this.#options.pool, importId);
+  async #remove({ importId, step }: ProjectImport): Promise<void> {
+    const { pool, ports } = this.#options;
+    await this.#whileAlive(importId, step, () => ports.remove(importId));
+    await endImport(pool, importId);
   }
 
-  async #finish({ importId, project, step }: ProjectImport): Promise<void> {
+  async #finish(one: ProjectImport): Promise<void> {
     const { pool, ports } = this.#options;
+    const { importId, project, step } = one;
     if (step === "opening") {
-      await ports.open(importId, project.id);
-      await ports.append(project.id, "/", [
-        {
-          type: projectEvents.projectImported.type,
-          payload: { slug: project.slug, importId },
-          idempotencyKey: `project/imported:${importId}`,
-        },
-      ]);
+      await this.#whileAlive(importId, step, async () => {
+        await ports.open(importId, project.id);
+        await ports.append(project.id, "/", [
+          {
+            type: projectEvents.projectImported.type,
+            payload: { slug: project.slug, importId },
+            idempotencyKey: `project/imported:${importId}`,
+          },
+        ]);
+      });
       await takeStep(pool, importId, "opening", "cleaning");
     }
-    await ports.remove(importId);
-    await endImport(pool, importId);
+    await this.#remove({ ...one, step: "cleaning" });
+  }
+
+  /** Nobody else takes over a step that only takes long. */
+  async #whileAlive(importId: string, step: ImportStep, work: () => Promise<void>): Promise<void> {
+    const stop = this.#keepAlive(importId, step);
+    try {
+      await work();
+    } finally {
+      stop();
+    }
+  }
+
+  /** Gives signs of life until the answered function is called. */
+  #keepAlive(importId: string, step: ImportStep, onTakenOver: () => void = () => undefined): () => void {
+    const { pool, every } = this.#options;
+    return every(aliveEveryMs, () => {
+      keepAlive(pool, importId, step).then(
+        (isOurs) => {
+          if (!isOurs) onTakenOver();
+        },
+        // The database is away: the next sign of life, or the step after this, shows how it stands.
+        () => undefined,
+      );
+    });
   }
 }
 
