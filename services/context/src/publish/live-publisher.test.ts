@@ -35,14 +35,17 @@ let clock: Clock;
 let isConnected: boolean;
 /** `subject: context@commit>after+events …` */
 let sent: string[];
+/** Bytes of each. */
+let sizes: number[];
 let publisher: LivePublisher;
 beforeEach(() => {
   clock = new Clock();
   isConnected = true;
-  sent = [];
+  [sent, sizes] = [[], []];
   const broker = {
     status: () => (isConnected ? "connected" : "reconnecting"),
     publish: (subject: string, body: Uint8Array) => {
+      sizes.push(body.length);
       if (isConnected)
         sent.push(
           `${subject}: ${LiveBatch.decode(body)
@@ -111,7 +114,8 @@ test("what a commit supersedes leaves before it, and what belongs to other conte
 });
 
 test("a message holds no more than the broker takes, and what is larger alone is dropped", () => {
-  publisher.add(context(1), [told(2, { bytes: maxMessageBytes - 1 }), told(3, { bytes: 1 }), told(4, { bytes: 1 })]);
+  const head = 32 + "prj_1".length + 3 * "/1".length;
+  publisher.add(context(1), [told(2, { bytes: maxMessageBytes - head - 1 }), told(3, { bytes: 1 }), told(4, { bytes: 1 })]);
   expect(sent).toEqual(["live.7: /1@1>1+2"]);
   publisher.add(context(1), [told(5, { bytes: maxMessageBytes + 1 })]);
   publisher.close();
@@ -119,6 +123,18 @@ test("a message holds no more than the broker takes, and what is larger alone is
   publisher.add(context(1), [told(6)]);
   expect(publisher.counts).toEqual({ events: 5, messages: 2, dropped: 2 });
   expect(publisher.waitingBytes).toBe(0);
+});
+
+test("contexts with long paths that take turns are held to it too", () => {
+  const deep = (contextId: number): ContextHead => ({
+    ...context(contextId),
+    address: { owner: "prj_1", path: `/${contextId}${"p".repeat(1_000)}` },
+  });
+  for (let n = 1; n <= 4_000; n += 1) publisher.add(deep(n), [told(2)]);
+  publisher.close();
+  expect(publisher.counts).toMatchObject({ events: 4_000, dropped: 0 });
+  expect(sizes.length).toBeGreaterThan(1);
+  expect(Math.max(...sizes)).toBeLessThan(1_048_576);
 });
 
 test("nothing is kept for a broker that is away", () => {

@@ -7,14 +7,14 @@
  */
 import { LiveBatch, type LiveRun } from "@iterate-platform/proto/iterate/context/v1/live";
 import type { Log } from "@iterate-platform/service/log";
-import type { ContextHead } from "../log/contract.js";
+import type { ContextAddress, ContextHead } from "../log/contract.js";
 import type { Timers } from "../timers.js";
 import type { ToldEphemeral } from "./contract.js";
 import type { NewsBroker } from "./news-broker.js";
 
 /** Longest time an event waits for others. */
 export const batchMs = 5;
-/** Bodies of one message; the broker takes 1 MiB. */
+/** What one message holds, as estimated, unless that is one event; the broker takes 1 MiB. */
 export const maxMessageBytes = 786_432;
 const maxWaitingBytes = 16_777_216;
 
@@ -71,14 +71,16 @@ export class LivePublisher {
         continue;
       }
       const partition = this.#partition(number);
-      if (partition.bytes + bytes > maxMessageBytes) this.#send(partition);
       const last = partition.runs.at(-1);
       const isContinued =
         last !== undefined &&
         partition.lastContext === contextId &&
         last.commitNo === BigInt(commitNo) &&
         last.afterOffset === BigInt(after);
-      if (isContinued) last.events.push(event);
+      const added = bytes + (isContinued ? 0 : runBytes(address));
+      if (partition.bytes + added > maxMessageBytes) this.#send(partition);
+      // What was sent ended the run.
+      if (isContinued && partition.runs.length > 0) last.events.push(event);
       else
         partition.runs.push({
           context: { owner: address.owner, path: address.path },
@@ -88,8 +90,8 @@ export class LivePublisher {
         });
       partition.contexts.add(contextId);
       partition.lastContext = contextId;
-      partition.bytes += bytes;
-      this.#waitingBytes += bytes;
+      partition.bytes += added;
+      this.#waitingBytes += added;
       this.#schedule(partition);
     }
   }
@@ -155,4 +157,9 @@ export class LivePublisher {
       log.error("a message of ephemeral events could not be published", { subject, bytes, error });
     }
   }
+}
+
+/** What a run takes beside its events: its context is said once. */
+function runBytes({ owner, path }: ContextAddress): number {
+  return 32 + owner.length + 3 * path.length;
 }
