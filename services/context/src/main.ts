@@ -115,7 +115,7 @@ await runService({
           verifyExecution: (token) => trust.verifyExecution(token),
           onFault: (error) => log.error("an append failed for no reason it may have", { error }),
         }),
-        ...readHandlers({ reader: reads, mixed, heads: reads, streams, waits }),
+        ...readHandlers({ reader: reads, mixed, heads: reads, streams, waits, past: reads }),
       },
       { ...appendRules, ...readRules },
     );

@@ -137,6 +137,34 @@ describe("the service over gRPC", () => {
     expect(await log(other).read({ includeEphemeral: true })).toMatchObject({ ephemeralsIncluded: false, events: plain.events });
   });
 
+  test("describes what a context was at any of its offsets, through every process", async () => {
+    const context = newContext();
+    const log = (clients: Clients) => new ContextLog(clients.context, context, { principal: "usr_1" });
+    const configured = (name: string) => ({
+      type: "events.iterate.com/itx/subscription-configured",
+      payload: { name, target: ["itx", ["processor", "facet:x"]] },
+    });
+    await log(ingress).append([configured("a")]);
+    await log(other).append([{ type: "test/a" }, configured("b")]);
+    const namesAt = async (clients: Clients, atOffset?: bigint) => {
+      const { subscriptions, ...described } = await clients.context.describeContext({ context, atOffset });
+      expect(described).toMatchObject({ headOffset: 4n, commitNo: 2n, asOfOffset: atOffset ?? 4n });
+      return subscriptions.map(({ name }) => name);
+    };
+    for (const clients of [ingress, other]) {
+      expect(await namesAt(clients, 0n)).toEqual([]);
+      expect(await namesAt(clients, 1n)).toEqual([]);
+      expect(await namesAt(clients, 3n)).toEqual(["a"]);
+      expect(await namesAt(clients, 4n)).toEqual(["a", "b"]);
+      expect(await namesAt(clients)).toEqual(["a", "b"]);
+      for (const atOffset of [5n, -1n, 2n ** 53n])
+        await expect(clients.context.describeContext({ context, atOffset })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    }
+    const unborn = newContext();
+    expect(await other.context.describeContext({ context: unborn, atOffset: 0n })).toMatchObject({ headOffset: 0n });
+    await expect(other.context.describeContext({ context: unborn, atOffset: 1n })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+  });
+
   test("describes a subscription as it was configured", async () => {
     const context = newContext();
     const payload = {

@@ -49,8 +49,13 @@ export function plainAddress(owner: string, path: string): ContextAddress {
 
 /** An offset after which to look: 0 to 2^53 − 1. */
 export function afterOffsetOf(offset: bigint): number {
+  return offsetOf("after_offset", offset);
+}
+
+/** An offset: 0 to 2^53 − 1. */
+export function offsetOf(field: string, offset: bigint): number {
   if (offset < 0n || offset > BigInt(Number.MAX_SAFE_INTEGER))
-    throw codedError("INVALID_INPUT", `after_offset is ${offset}; it must be from 0 to 2^53 - 1`);
+    throw codedError("INVALID_INPUT", `${field} is ${offset}; it must be from 0 to 2^53 - 1`);
   return Number(offset);
 }
 

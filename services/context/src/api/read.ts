@@ -15,11 +15,12 @@ import { firstOffsetOf } from "../core/retention.js";
 import { jsonProblem } from "../json/scan.js";
 import { readableCore, type Heads } from "../log/confirm.js";
 import { PayloadMatch } from "../log/payload-match.js";
+import type { ContextHead } from "../log/contract.js";
 import type { MixedReads } from "../log/mixed-read.js";
 import type { Page, Reads } from "../log/read.js";
 import type { Streams } from "../log/stream.js";
 import type { Waits } from "../log/wait.js";
-import { addressOf, afterOffsetOf, countOf, readLimits, typesOf } from "./input.js";
+import { addressOf, afterOffsetOf, countOf, offsetOf, readLimits, typesOf } from "./input.js";
 
 type Methods = Pick<ContextServiceService, "readEvents" | "streamEvents" | "waitForEvent" | "describeContext">;
 
@@ -32,6 +33,12 @@ export const readRules: Record<keyof Methods, MethodRule> = {
   describeContext: readers,
 };
 
+/** What contexts were. */
+export interface Past {
+  /** The core state after the event at `offset`, at most the head. @throws CodedError as `PastCores.at`. */
+  coreAt(head: ContextHead, offset: number, signal: AbortSignal): Promise<CoreState>;
+}
+
 export interface ReadParts {
   readonly reader: Reads;
   /** Reads that include ephemeral events. */
@@ -39,9 +46,10 @@ export interface ReadParts {
   readonly heads: Heads;
   readonly streams: Streams;
   readonly waits: Waits;
+  readonly past: Past;
 }
 
-export function readHandlers({ reader, mixed, heads, streams, waits }: ReadParts): {
+export function readHandlers({ reader, mixed, heads, streams, waits, past }: ReadParts): {
   readonly [Name in keyof Methods]: HandlerOf<Methods[Name]>;
 } {
   return {
@@ -77,15 +85,24 @@ export function readHandlers({ reader, mixed, heads, streams, waits }: ReadParts
       };
       return { event: await whileServing(call, (signal) => waits.wait(request, signal)) };
     },
-    describeContext: async ({ context }, { caller }) => {
+    describeContext: async ({ context, atOffset }, { caller, signal }) => {
+      const at = atOffset === undefined ? undefined : offsetOf("at_offset", atOffset);
       const head = await heads.confirm(addressOf(context, caller));
+      const headOffset = head?.lastOffset ?? 0;
+      if (at !== undefined && at > headOffset)
+        throw codedError("INVALID_INPUT", `at_offset is ${at}; the head of this context is at offset ${headOffset}`, {
+          headOffset,
+        });
       if (head === undefined) return unbornMessage;
+      const asOf = at ?? headOffset;
+      const core = readableCore(head);
       return {
         headOffset: BigInt(head.lastOffset),
         commitNo: BigInt(head.commitNo),
         lastControl: BigInt(head.lastControl),
         createdAtUs: BigInt(head.createdAtUs),
-        ...coreMessage(readableCore(head)),
+        asOfOffset: BigInt(asOf),
+        ...coreMessage(asOf === headOffset ? core : await past.coreAt(head, asOf, signal)),
       };
     },
   };
@@ -131,6 +148,7 @@ const unbornMessage: DescribeContextResponse = {
   firstOffset: 0n,
   retention: undefined,
   projectSlug: "",
+  asOfOffset: 0n,
 };
 
 function coreMessage(

@@ -123,6 +123,7 @@ export interface EngineOptions {
   readonly maxContexts?: number;
   readonly pooler?: "none" | "transaction";
   readonly vocabulary?: Vocabulary;
+  readonly reducerVersion?: number;
   /** What stands between the engine and its database. */
   readonly storeOf?: (store: LogStore) => LogStore;
 }
@@ -133,6 +134,7 @@ export function startEngine({
   maxContexts = 10_000,
   pooler = "none",
   vocabulary = new Vocabulary(),
+  reducerVersion,
   storeOf = (store) => store,
 }: EngineOptions): TestEngine {
   const pool = createPool({
@@ -144,7 +146,7 @@ export function startEngine({
     acquireTimeoutMs: 1_000,
   });
   const store = storeOf(new PostgresLogStore(pool));
-  const cache = new HeadCache({ maxContexts, store, vocabulary });
+  const cache = new HeadCache({ maxContexts, store, vocabulary, ...(reducerVersion === undefined ? {} : { reducerVersion }) });
   const failpoints = new Failpoints();
   const committed: CommittedBatch[] = [];
   const ephemerals: EphemeralBatch[] = [];

@@ -16,7 +16,7 @@ import type { ContextBatch, PendingAppend } from "./append-queue.js";
 import { answerCommitted, reloadHeads, type ShardState } from "./batch-truth.js";
 import { giveIds } from "./birth.js";
 import { pause, type Timers } from "../timers.js";
-import { changedConcerns, coreVersion, type ConcernRow, type StoredCore } from "../core/fold.js";
+import { changedConcerns, type ConcernRow, type StoredCore } from "../core/fold.js";
 import type { CommitCounters } from "./commit-counters.js";
 import type { CommitObserver, ContextHead, EphemeralObserver } from "./contract.js";
 import type { HeadCache } from "./head-cache.js";
@@ -212,7 +212,7 @@ export class GroupCommitter {
     const group = {
       generation: shard.generation,
       writer,
-      reducerVersion: coreVersion,
+      reducerVersion: cache.reducerVersion,
       commits: decisions.map(({ batch, head, commit }) => ({
         contextId: head.contextId,
         commit,

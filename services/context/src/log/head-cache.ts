@@ -21,6 +21,8 @@ export interface HeadCacheOptions {
   readonly store: LogQueries;
   /** The types that are folded; those of the release when absent. */
   readonly vocabulary?: Vocabulary;
+  /** Version of the reducers, whose rows alone are read and written; that of the release when absent. */
+  readonly reducerVersion?: number;
 }
 
 interface Entry {
@@ -43,6 +45,7 @@ interface Unfolded {
 const untouched: ReadonlySet<Concern> = new Set();
 
 export class HeadCache implements ContextCache {
+  readonly reducerVersion: number;
   readonly #options: HeadCacheOptions;
   readonly #byName = new Map<string, Entry>();
   readonly #byId = new Map<number, Entry>();
@@ -52,6 +55,7 @@ export class HeadCache implements ContextCache {
   constructor(options: HeadCacheOptions) {
     this.#options = options;
     this.#vocabulary = options.vocabulary ?? new Vocabulary();
+    this.reducerVersion = options.reducerVersion ?? coreVersion;
   }
 
   get size(): number {
@@ -151,12 +155,12 @@ export class HeadCache implements ContextCache {
     addresses: readonly ContextAddress[],
     store: LogQueries = this.#options.store,
   ): Promise<Map<string, ContextHead>> {
-    const heads = await this.#take(await store.loadHeads(addresses, coreVersion), store);
+    const heads = await this.#take(await store.loadHeads(addresses, this.reducerVersion), store);
     return new Map(heads.map((head) => [nameOf(head.address), head]));
   }
 
   async #loadById(contextIds: readonly number[], store: LogQueries): Promise<ContextHead[]> {
-    return await this.#take(await store.loadHeadsById(contextIds, coreVersion), store);
+    return await this.#take(await store.loadHeadsById(contextIds, this.reducerVersion), store);
   }
 
   /** Heads of what was loaded, folded; those that are born are held from now on. */

@@ -1,6 +1,8 @@
 /** One database of the log with everything that works on it: its connections, what is remembered of it, its write and its read side. */
 import { createPool, type Pool } from "@iterate-platform/service/postgres";
 import { partitionOf } from "@iterate-platform/service/ids";
+import type { Past } from "../api/read.js";
+import type { CoreState } from "../core/contract.js";
 import type { Vocabulary } from "../core/vocabulary.js";
 import { realTimers } from "../timers.js";
 import type { LogShard } from "./appender.js";
@@ -13,11 +15,13 @@ import type { LogStore } from "./log-store.js";
 import { LogReader, type Page, type PageBounds, type Reads } from "./read.js";
 import type { ShardMap } from "./shard-map.js";
 import type { ArchiveStore } from "../archive/contract.js";
+import { PastCores } from "../past/past-cores.js";
 import type { RetentionStore } from "../retention/contract.js";
 import { PostgresArchiveStore } from "./postgres/postgres-archive-store.js";
 import { GenerationStore } from "./postgres/generation-store.js";
 import { PostgresLogStore } from "./postgres/postgres-log-store.js";
 import { PostgresRetentionStore } from "./postgres/postgres-retention-store.js";
+import { PostgresSnapshotStore } from "./postgres/postgres-snapshot-store.js";
 import { PooledSession } from "./postgres/sql-session.js";
 import { TypeBlocks } from "./type-blocks.js";
 
@@ -42,6 +46,8 @@ export class Shard implements LogShard {
   readonly store: LogStore;
   readonly retention: RetentionStore;
   readonly archives: ArchiveStore;
+  /** What contexts were. */
+  readonly past: PastCores;
   readonly cache: HeadCache;
   readonly writer: LogWriter;
   readonly heads: HeadConfirmer;
@@ -64,6 +70,7 @@ export class Shard implements LogShard {
     this.store = new PostgresLogStore(this.pool);
     const session = new PooledSession(this.pool);
     this.retention = new PostgresRetentionStore(session);
+    this.past = new PastCores({ store: this.store, snapshots: new PostgresSnapshotStore(session), vocabulary });
     this.archives = new PostgresArchiveStore(session, this.store);
     this.#generations = new GenerationStore(session);
     this.cache = new HeadCache({ maxContexts, store: this.store, ...(vocabulary === undefined ? {} : { vocabulary }) });
@@ -117,7 +124,7 @@ export class Shard implements LogShard {
 }
 
 /** Reads of any context, each on the shard that holds it. */
-export class ShardedReads implements Reads, Heads {
+export class ShardedReads implements Reads, Heads, Past {
   readonly #shards: ShardMap<Shard>;
 
   constructor(shards: ShardMap<Shard>) {
@@ -130,6 +137,10 @@ export class ShardedReads implements Reads, Heads {
 
   confirm(address: ContextAddress): Promise<ContextHead | undefined> {
     return this.#of(address).heads.confirm(address);
+  }
+
+  coreAt({ partition, contextId }: ContextHead, offset: number, signal: AbortSignal): Promise<CoreState> {
+    return this.#shards.of(partition).past.at(contextId, offset, signal);
   }
 
   holdsNewest(address: ContextAddress): boolean {

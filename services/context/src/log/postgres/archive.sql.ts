@@ -200,6 +200,7 @@ export const removeContext: Statement = {
   name: "remove_context",
   text: `
     with state as (delete from core_state where context_id = $1),
+      snapshots as (delete from core_snapshot where context_id = $1),
       blocks as (delete from type_block where context_id = $1),
       marks as (delete from type_block_mark where context_id = $1),
       floors as (delete from subscription_floor where context_id = $1),

@@ -196,10 +196,17 @@ export interface WaitForEventResponse {
 /** DescribeContextRequest names a context. */
 export interface DescribeContextRequest {
   /** Context to describe. */
-  context?: ContextAddress | undefined;
+  context?:
+    | ContextAddress
+    | undefined;
+  /** Describe it as it was after the event at this offset, 0 before the first one; absent is now. At most the head. */
+  atOffset?: bigint | undefined;
 }
 
-/** DescribeContextResponse is the folded state of a context at its head. */
+/**
+ * DescribeContextResponse is the folded state of a context at its head or, when it was asked for, at an offset of its past. Head, commits
+ * and birth time are those of now in either case.
+ */
 export interface DescribeContextResponse {
   /** Offset of the last committed event; 0 for a context not yet born. */
   headOffset: bigint;
@@ -223,6 +230,8 @@ export interface DescribeContextResponse {
     | undefined;
   /** What the project is called; set at its root only. */
   projectSlug: string;
+  /** Offset that everything but the head, the commits and the birth time is as of. */
+  asOfOffset: bigint;
 }
 
 /** Retention says how much of its log a context keeps. With neither place nor age it keeps what is there. */
@@ -1732,13 +1741,19 @@ export const WaitForEventResponse: MessageFns<WaitForEventResponse> = {
 };
 
 function createBaseDescribeContextRequest(): DescribeContextRequest {
-  return { context: undefined };
+  return { context: undefined, atOffset: undefined };
 }
 
 export const DescribeContextRequest: MessageFns<DescribeContextRequest> = {
   encode(message: DescribeContextRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.context !== undefined) {
       ContextAddress.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.atOffset !== undefined) {
+      if (BigInt.asIntN(64, message.atOffset) !== message.atOffset) {
+        throw new globalThis.Error("value provided for field message.atOffset of type int64 too large");
+      }
+      writer.uint32(16).int64(message.atOffset);
     }
     return writer;
   },
@@ -1764,6 +1779,14 @@ export const DescribeContextRequest: MessageFns<DescribeContextRequest> = {
             message.context = ContextAddress.decode(reader, reader.uint32());
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.atOffset = reader.int64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1777,13 +1800,23 @@ export const DescribeContextRequest: MessageFns<DescribeContextRequest> = {
   },
 
   fromJSON(object: any): DescribeContextRequest {
-    return { context: isSet(object.context) ? ContextAddress.fromJSON(object.context) : undefined };
+    return {
+      context: isSet(object.context) ? ContextAddress.fromJSON(object.context) : undefined,
+      atOffset: isSet(object.atOffset)
+        ? BigInt(object.atOffset)
+        : isSet(object.at_offset)
+        ? BigInt(object.at_offset)
+        : undefined,
+    };
   },
 
   toJSON(message: DescribeContextRequest): unknown {
     const obj: any = {};
     if (message.context !== undefined) {
       obj.context = ContextAddress.toJSON(message.context);
+    }
+    if (message.atOffset !== undefined) {
+      obj.atOffset = message.atOffset.toString();
     }
     return obj;
   },
@@ -1795,6 +1828,9 @@ export const DescribeContextRequest: MessageFns<DescribeContextRequest> = {
     const message = createBaseDescribeContextRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? ContextAddress.fromPartial(object.context)
+      : undefined;
+    message.atOffset = (object.atOffset !== undefined && object.atOffset !== null)
+      ? BigInt(object.atOffset)
       : undefined;
     return message;
   },
@@ -1811,6 +1847,7 @@ function createBaseDescribeContextResponse(): DescribeContextResponse {
     firstOffset: 0n,
     retention: undefined,
     projectSlug: "",
+    asOfOffset: 0n,
   };
 }
 
@@ -1857,6 +1894,12 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     }
     if (message.projectSlug !== "") {
       writer.uint32(74).string(message.projectSlug);
+    }
+    if (message.asOfOffset !== 0n) {
+      if (BigInt.asIntN(64, message.asOfOffset) !== message.asOfOffset) {
+        throw new globalThis.Error("value provided for field message.asOfOffset of type int64 too large");
+      }
+      writer.uint32(80).int64(message.asOfOffset);
     }
     return writer;
   },
@@ -1946,6 +1989,14 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
             message.projectSlug = reader.string();
             continue;
           }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.asOfOffset = reader.int64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1995,6 +2046,11 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
         : isSet(object.project_slug)
         ? globalThis.String(object.project_slug)
         : "",
+      asOfOffset: isSet(object.asOfOffset)
+        ? BigInt(object.asOfOffset)
+        : isSet(object.as_of_offset)
+        ? BigInt(object.as_of_offset)
+        : 0n,
     };
   },
 
@@ -2027,6 +2083,9 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     if (message.projectSlug !== "") {
       obj.projectSlug = message.projectSlug;
     }
+    if (message.asOfOffset !== 0n) {
+      obj.asOfOffset = message.asOfOffset.toString();
+    }
     return obj;
   },
 
@@ -2056,6 +2115,9 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
       ? Retention.fromPartial(object.retention)
       : undefined;
     message.projectSlug = object.projectSlug ?? "";
+    message.asOfOffset = (object.asOfOffset !== undefined && object.asOfOffset !== null)
+      ? BigInt(object.asOfOffset)
+      : 0n;
     return message;
   },
 };
@@ -2776,7 +2838,7 @@ export const ContextServiceService = {
       Buffer.from(WaitForEventResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): WaitForEventResponse => WaitForEventResponse.decode(value),
   },
-  /** DescribeContext answers what a context is now: its head and its core state. */
+  /** DescribeContext answers what a context is now, or was at an offset: its head and its core state. */
   describeContext: {
     path: "/iterate.context.v1.ContextService/DescribeContext" as const,
     requestStream: false as const,
@@ -2801,7 +2863,7 @@ export interface ContextServiceServer extends UntypedServiceImplementation {
   streamEvents: handleServerStreamingCall<StreamEventsRequest, StreamEventsResponse>;
   /** WaitForEvent answers the first matching event after an offset, or WAIT_TIMEOUT. Ephemeral events match while it waits. */
   waitForEvent: handleUnaryCall<WaitForEventRequest, WaitForEventResponse>;
-  /** DescribeContext answers what a context is now: its head and its core state. */
+  /** DescribeContext answers what a context is now, or was at an offset: its head and its core state. */
   describeContext: handleUnaryCall<DescribeContextRequest, DescribeContextResponse>;
 }
 
@@ -2871,7 +2933,7 @@ export interface ContextServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: WaitForEventResponse) => void,
   ): ClientUnaryCall;
-  /** DescribeContext answers what a context is now: its head and its core state. */
+  /** DescribeContext answers what a context is now, or was at an offset: its head and its core state. */
   describeContext(
     request: DescribeContextRequest,
     callback: (error: ServiceError | null, response: DescribeContextResponse) => void,
