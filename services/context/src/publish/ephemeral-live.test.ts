@@ -318,6 +318,16 @@ describe("a stream that includes ephemeral events", () => {
     await eventually(() => two.news.hub.droppedEphemerals >= 5);
   });
 
+  test("has the largest there can be in the process that took it, also when it came with a commit", async () => {
+    const address = newContext();
+    await one.put(address, durable);
+    const follower = await following(one, address);
+    await one.put(address, frame({ payload: ofSize(6_000_000) }));
+    expect(await reaches(follower, 3)).toEqual(upTo(3));
+    await one.put(address, durable, frame({ payload: ofSize(6_000_000) }));
+    expect(await reaches(follower, 5)).toEqual(upTo(5));
+  });
+
   test("has one that is larger than a message in the process that took it alone", async () => {
     const address = newContext();
     await one.put(address, durable);

@@ -10,7 +10,7 @@ import { belongsTo } from "./merge-events.js";
 
 /** Accepted events of one context, for listeners that are a little behind; the newest is held whatever its size. */
 export const maxAcceptedBytes = 1_048_576;
-/** Events of one context whose commit is not known yet. */
+/** Events of one context whose commit is not known yet; the first of them waits whatever its size. */
 export const maxWaitingBytes = 1_048_576;
 
 interface Waiting {
@@ -47,7 +47,8 @@ export class LiveEphemerals {
   /** Takes what is told of a context known to be at `head`. Answers whether it was accepted. */
   tell(told: ToldEphemeral, head: KnownHead | undefined): boolean {
     if (head !== undefined && told.commitNo === head.commitNo) return this.#accept(told, head);
-    if ((head !== undefined && told.commitNo < head.commitNo) || this.#waitingBytes + told.bytes > maxWaitingBytes) {
+    const hasRoom = this.#waiting.length === 0 || this.#waitingBytes + told.bytes <= maxWaitingBytes;
+    if ((head !== undefined && told.commitNo < head.commitNo) || !hasRoom) {
       this.#dropped += 1;
       return false;
     }
