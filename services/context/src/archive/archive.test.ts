@@ -375,6 +375,16 @@ describe("a project that exists", () => {
       expect((await target.engine.append("/new", [{}]))[0]!.offset).toBe(2);
     }));
 
+  test("is not replaced by an archive of one context of it, which would take all others with it", () =>
+    elsewhere(async (target) => {
+      await target.fill("/other", 3);
+      const one = await source.export("/orders");
+      const id = newImport();
+      await expect(target.stage(id, inPieces(one), true)).rejects.toMatchObject({ code: "INVALID_INPUT" });
+      await target.remove(id);
+      expect((await target.read("/other", 0)).events).toHaveLength(4);
+    }));
+
   test("is replaced whole, also for a process that remembers it", () =>
     elsewhere(async (target, url) => {
       const remembering = new ArchivePod(url);

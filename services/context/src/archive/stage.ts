@@ -64,10 +64,13 @@ export async function stageImport(
   { id, owner, replaces }: StageRequest,
   data: AsyncIterable<Uint8Array>,
 ): Promise<Staged> {
+  let isReplacing = false;
   for (const store of parts.stores) {
     if (!(await store.beginImport(id, owner)))
       throw codedError("ALREADY_EXISTS", `an import of ${owner} is under way already`, { owner });
-    if (!replaces && (await store.hasContexts(owner)))
+    if (!(await store.hasContexts(owner))) continue;
+    isReplacing = true;
+    if (!replaces)
       throw codedError("ALREADY_EXISTS", `${owner} has contexts already; replace them, or remove them first`, { owner });
   }
   const reader = new ArchiveReader();
@@ -80,6 +83,8 @@ export async function stageImport(
       case "header":
         if (item.header.owner !== owner)
           throw codedError("INVALID_INPUT", `the archive is of ${item.header.owner}, not of ${owner}`);
+        if (item.header.of === "context" && isReplacing)
+          throw codedError("INVALID_INPUT", `the archive holds one context of ${owner}: it does not replace the project`);
         break;
       case "context":
         context = await StagedContext.begin(parts, admission, id, owner, item.context);
