@@ -16,6 +16,7 @@ beforeEach(() => {
       return () => kept.delete(path);
     },
     maxBytes: 3 * ringBytes,
+    maxContexts: 4,
   });
 });
 
@@ -42,6 +43,15 @@ test("contexts that got nothing for the longest time go when all together are to
   expect([...kept]).toEqual(["/d"]);
   expect(offsets("/d")).toEqual([2]);
   expect(offsets("/a")).toBeUndefined();
+});
+
+test("so do they when they are too many, however little they hold", () => {
+  for (const path of ["/a", "/b", "/c", "/d"]) rings.add(at(path), [one(1, 1)]);
+  expect(kept.size).toBe(4);
+  rings.add(at("/a"), [one(2, 1)]);
+  rings.add(at("/e"), [one(1, 1)]);
+  expect([...kept]).toEqual(["/a", "/c", "/d", "/e"]);
+  expect(rings.counts).toEqual({ contexts: 4, bytes: 5 });
 });
 
 test("a context without a new event for a minute goes", () => {

@@ -1,6 +1,6 @@
 /**
  * The recent ephemeral events that this process took, for readers who come a little later: of each context the newest, up to 1 MiB. A
- * process-wide bound lets whole contexts go, those that got nothing for the longest time first; so does a minute without a new event.
+ * process-wide bound of bytes and one of contexts let whole contexts go, those that got nothing for the longest time first; so does a minute without a new event.
  * Nothing here is promised to last.
  */
 import type { ContextAddress } from "../log/contract.js";
@@ -10,6 +10,8 @@ import type { KeptEphemeral } from "./contract.js";
 export const ringBytes = 1_048_576;
 /** Of all contexts. */
 export const allRingsBytes = 67_108_864;
+/** Contexts with a ring: each is listened to, and so asked of the database every 500 ms. */
+export const maxRings = 10_000;
 /** A context without a new event for so long is let go. */
 export const ringIdleMs = 60_000;
 
@@ -26,11 +28,13 @@ export interface EphemeralRingsParts {
   /** Called when the first event of a context is kept; the answered function when all of it are let go. */
   readonly onKept: (address: ContextAddress) => () => void;
   readonly maxBytes?: number;
+  readonly maxContexts?: number;
 }
 
 export class EphemeralRings {
   readonly #parts: EphemeralRingsParts;
   readonly #maxBytes: number;
+  readonly #maxContexts: number;
   /** Those used last at the end. */
   readonly #rings = new Map<string, Ring>();
   #bytes = 0;
@@ -38,6 +42,7 @@ export class EphemeralRings {
   constructor(parts: EphemeralRingsParts) {
     this.#parts = parts;
     this.#maxBytes = parts.maxBytes ?? allRingsBytes;
+    this.#maxContexts = parts.maxContexts ?? maxRings;
   }
 
   get counts(): { contexts: number; bytes: number } {
@@ -58,8 +63,8 @@ export class EphemeralRings {
     let gone = 0;
     for (; ring.bytes > ringBytes && gone < ring.events.length - 1; gone += 1) this.#grow(ring, -ring.events[gone]!.bytes);
     ring.events.splice(0, gone);
-    for (const [oldest, { bytes }] of this.#rings) {
-      if (this.#bytes <= this.#maxBytes || oldest === key || bytes === 0) break;
+    for (const oldest of this.#rings.keys()) {
+      if ((this.#bytes <= this.#maxBytes && this.#rings.size <= this.#maxContexts) || oldest === key) break;
       this.#drop(oldest);
     }
   }
