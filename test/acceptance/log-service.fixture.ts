@@ -157,6 +157,11 @@ export class LogService {
     return this.#process.lines.filter((line) => line.includes('"level":"error"') || line.includes("fault of the platform"));
   }
 
+  /** Streams of logs that the process holds open now. */
+  openStreams(): Promise<number> {
+    return this.#process.metric("iterate_context_streams_open");
+  }
+
   /** Waiters that the process holds now. */
   waiters(): Promise<number> {
     return this.#process.metric("iterate_context_waiters");

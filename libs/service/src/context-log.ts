@@ -24,7 +24,7 @@ export interface FollowArgs {
 
 export class ContextLog {
   constructor(
-    private readonly client: ContextClient,
+    private readonly client: Pick<ContextClient, "append" | "readEvents" | "waitForEvent" | "streamEvents">,
     readonly address: ContextAddress,
     /** Credentials, cancellation and deadline of every call. */
     private readonly options: CallOptions,

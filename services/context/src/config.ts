@@ -1,6 +1,7 @@
 /** The variables of the context service, beside those every service has. */
 import { defineConfig, integer, optional, text, variable } from "@iterate-platform/service/config";
 import { parseWrittenFormats } from "./core/vocabulary.js";
+import { parseProviders } from "./invoke/providers.js";
 import { parseShards } from "./log/shard-map.js";
 
 export const config = defineConfig({
@@ -46,6 +47,14 @@ export const config = defineConfig({
     "COMMIT_STREAM_REPLICAS",
     { min: 1, max: 5 },
     { description: "Copies the broker keeps of the stream of commits.", default: "1" },
+  ),
+  capabilityProviders: optional(
+    variable(
+      "CAPABILITY_PROVIDERS",
+      { description: "Services that answer roots of itx.builtins beside this one, with their internal gRPC." },
+      "services with an address, e.g. runner=http://runner:7411",
+      parseProviders,
+    ),
   ),
   writtenFormats: optional(
     variable(

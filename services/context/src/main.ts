@@ -7,17 +7,27 @@ import { ContextServiceService } from "@iterate-platform/proto/iterate/context/v
 import { FeedServiceService } from "@iterate-platform/proto/iterate/context/v1/feed";
 import { SecretServiceService } from "@iterate-platform/proto/iterate/context/v1/secret";
 import { failpoint } from "@iterate-platform/service/failpoints";
-import { uuidv7 } from "@iterate-platform/service/ids";
+import { partitionOf, uuidv7 } from "@iterate-platform/service/ids";
 import { runService } from "@iterate-platform/service/service";
 import { currentTraceparent } from "@iterate-platform/service/tracing";
 import { adminHandlers, adminRules } from "./api/admin.js";
 import { archiveHandlers, archiveRules } from "./api/archive.js";
 import { appendHandlers, appendRules } from "./api/append.js";
+import { invokeHandlers, invokeRules } from "./api/invoke.js";
 import { feedHandlers, feedRules } from "./api/feed.js";
 import { readHandlers, readRules } from "./api/read.js";
 import { secretHandlers, secretRules } from "./api/secret.js";
 import { chainNames } from "./caller/writer.js";
 import { config } from "./config.js";
+import { builtinRoots } from "./invoke/builtins.js";
+import { Invoker } from "./invoke/invoker.js";
+import { LocalLogs } from "./invoke/local-log.js";
+import { CapabilityProvider } from "./invoke/provider.js";
+import { followProviders } from "./invoke/providers.js";
+import { Registry } from "./invoke/registry.js";
+import { Resolver } from "./invoke/resolver.js";
+import { Kv } from "./kv/kv.js";
+import { vocabularyOfRoots } from "./rules/roots.js";
 import { Vocabulary } from "./core/vocabulary.js";
 import { JsonThread } from "./json/worker-thread.js";
 import { LogAppender } from "./log/appender.js";
@@ -105,19 +115,30 @@ await runService({
     const answering = readiness.progress("databases", loopBoundMs);
     const databases = shards.all.map((shard) => new DatabaseWatch({ ping: () => shard.ping(), progress: answering, log }));
 
+    const logHandlers = {
+      ...appendHandlers({
+        appender,
+        newChain,
+        traceparent,
+        verifyExecution: (token) => trust.verifyExecution(token),
+        onFault: (error) => log.error("an append failed for no reason it may have", { error }),
+      }),
+      ...readHandlers({ reader: reads, mixed, heads: reads, streams, waits, past: reads }),
+    };
+    const kv = new Kv({ heads: reads, storeOf: ({ owner, path }) => shards.of(partitionOf(owner, path)).kv });
+    const builtins = builtinRoots({ heads: reads, kv, forget: (address) => reads.forget(address) });
+    const own = new Set(builtins.map(({ name }) => name));
+    const providers = [...(config.capabilityProviders ?? [])].map(
+      ([name, url]) => new CapabilityProvider({ name, url, trust, log, isTaken: (root) => own.has(root) }),
+    );
+    const registry = new Registry(builtins, providers);
+    const following = followProviders(providers, realTimers, runtime.stopping);
+    const resolver = new Resolver({ heads: reads, roots: vocabularyOfRoots });
+    const invoker = new Invoker({ registry, resolver, logs: new LocalLogs(logHandlers), newChain });
     grpc.add(
       ContextServiceService,
-      {
-        ...appendHandlers({
-          appender,
-          newChain,
-          traceparent,
-          verifyExecution: (token) => trust.verifyExecution(token),
-          onFault: (error) => log.error("an append failed for no reason it may have", { error }),
-        }),
-        ...readHandlers({ reader: reads, mixed, heads: reads, streams, waits, past: reads }),
-      },
-      { ...appendRules, ...readRules },
+      { ...logHandlers, ...invokeHandlers(invoker) },
+      { ...appendRules, ...readRules, ...invokeRules },
     );
     const feed = {
       storeOf: (partition: number) => shards.of(partition).store,
@@ -163,6 +184,7 @@ await runService({
     runtime.onStop("retention", () => sweeping);
     runtime.onStop("database watch", () => databases.forEach((database) => database.close()));
     runtime.onStop("secrets", () => secrets.close());
+    runtime.onStop("capability providers", () => following.then(() => providers.forEach((provider) => provider.close())));
     runtime.onStop("commit stream", () => stream.close());
     runtime.onStop("publication", (boundMs) => news.close(Math.min(boundMs, 2_000)));
     runtime.onStop("appends", () => Promise.all(shards.all.map(({ writer }) => writer.settled())));

@@ -9,6 +9,7 @@ import { collectCatalog } from "./vocabulary.js";
 export { eventFamilies, eventType, platformPrefix } from "./event-type.js";
 export type { EarlierFormat, EphemeralKind, EventFamily, EventTypeDeclaration } from "./event-type.js";
 export { newestFormat } from "./format.js";
+export { nearestName } from "./nearest.js";
 export { isPlatformType, testTypePrefix, typeNameProblem } from "./naming.js";
 export { renamedTypes } from "./renamed.js";
 export type { Rename, Renames } from "./renamed.js";

@@ -32,6 +32,16 @@ export const resumed = eventType("itx/resumed", z.object({}), {
   control: true,
 });
 
+export const aborted = eventType(
+  "itx/aborted",
+  z.object({
+    reason: z.string().max(1024).optional(),
+    /** Path of the context the call that asked for it started at. */
+    callerPath: z.string().max(1024).optional(),
+  }),
+  { description: "What processes remember of the context was let go; what is stored stays.", writer: "anyone" },
+);
+
 export const subscriptionConfigured = eventType(
   "itx/subscription-configured",
   z.object({

@@ -57,6 +57,11 @@ export const errorCodes = {
     "Describe the context to see what it answers; ask whoever owns it for a rule.",
     [5, 404],
   ),
+  RESULT_TOO_LARGE: refused(
+    "The answer of a call, or one item of it, is over the published limit; what the call did is done.",
+    "Ask for less: a smaller page, or one property of the answer.",
+    [3, 413],
+  ),
   EVENT_TOO_LARGE: refused("One event's body is over the published limit.", "Send less, or refer to a blob.", [3, 413]),
   BATCH_TOO_LARGE: refused("One append holds more events or bytes than the published limit.", "Split it.", [3, 413]),
   IDEMPOTENCY_CONFLICT: conflict(
@@ -65,6 +70,10 @@ export const errorCodes = {
     [6, 409],
   ),
   OFFSET_CONFLICT: conflict("The expected offset is not the next one; nothing was appended.", "Read the head and decide again."),
+  VERSION_CONFLICT: conflict(
+    "The value has another version than the call names; nothing was changed.",
+    "Read it and decide again.",
+  ),
   STALE_EPOCH: conflict("A newer owner of the partition has written to this context.", "Stop working on it."),
   STREAM_PAUSED: conflict("The context is paused and takes no event of this type.", "Wait until it is resumed, then repeat."),
   LOOP_LIMIT: refused(
@@ -76,6 +85,11 @@ export const errorCodes = {
     "The context would hold more schedules, or more bytes of them, than the published limit; nothing was appended.",
     "Cancel some, or spread them over contexts.",
     [8, 409],
+  ),
+  KV_LIMIT: refused(
+    "A value, or all values of the context, would be over the published limit; nothing was changed.",
+    "Keep less, or spread it over contexts.",
+    [8, 413],
   ),
   WAIT_TIMEOUT: unavailable("No matching event arrived in time.", "Wait again, after the same offset.", [4, 504]),
   OFFSET_TRUNCATED: refused(

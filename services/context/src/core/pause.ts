@@ -13,6 +13,7 @@ export const exemptFromPause: ReadonlySet<string> = new Set(
     itx.paused,
     itx.resumed,
     itx.created,
+    itx.aborted,
     itx.subscriptionDeliveryHalted,
     itx.subscriptionDeliveryFailed,
     itx.loopLimit,

@@ -15,10 +15,12 @@ import type { LogStore } from "./log-store.js";
 import { LogReader, type Page, type PageBounds, type Reads } from "./read.js";
 import type { ShardMap } from "./shard-map.js";
 import type { ArchiveStore } from "../archive/contract.js";
+import type { KvStore } from "../kv/contract.js";
 import { PastCores } from "../past/past-cores.js";
 import type { RetentionStore } from "../retention/contract.js";
 import { PostgresArchiveStore } from "./postgres/postgres-archive-store.js";
 import { GenerationStore } from "./postgres/generation-store.js";
+import { PostgresKvStore } from "./postgres/postgres-kv-store.js";
 import { PostgresLogStore } from "./postgres/postgres-log-store.js";
 import { PostgresRetentionStore } from "./postgres/postgres-retention-store.js";
 import { PostgresSnapshotStore } from "./postgres/postgres-snapshot-store.js";
@@ -46,6 +48,7 @@ export class Shard implements LogShard {
   readonly store: LogStore;
   readonly retention: RetentionStore;
   readonly archives: ArchiveStore;
+  readonly kv: KvStore;
   /** What contexts were. */
   readonly past: PastCores;
   readonly cache: HeadCache;
@@ -72,6 +75,7 @@ export class Shard implements LogShard {
     this.retention = new PostgresRetentionStore(session);
     this.past = new PastCores({ store: this.store, snapshots: new PostgresSnapshotStore(session), vocabulary });
     this.archives = new PostgresArchiveStore(session, this.store);
+    this.kv = new PostgresKvStore(this.pool);
     this.#generations = new GenerationStore(session);
     this.cache = new HeadCache({ maxContexts, store: this.store, ...(vocabulary === undefined ? {} : { vocabulary }) });
     this.writer = new LogWriter({
@@ -145,6 +149,11 @@ export class ShardedReads implements Reads, Heads, Past {
 
   holdsNewest(address: ContextAddress): boolean {
     return this.#of(address).holdsNewest(address);
+  }
+
+  /** Lets go what is held of a context; it is loaded again when it is asked for. */
+  forget(address: ContextAddress): void {
+    this.#of(address).heads.forget(address);
   }
 
   #of({ owner, path }: ContextAddress): Shard {

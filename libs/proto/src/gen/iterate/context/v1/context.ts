@@ -25,6 +25,7 @@ import {
 import { Status } from "../../../google/rpc/status.js";
 import { ContextAddress } from "../../type/v1/context.js";
 import { Event, EventInput, Source } from "../../type/v1/event.js";
+import { Expression, ResultPart } from "../../type/v1/invocation.js";
 
 export const protobufPackage = "iterate.context.v1";
 
@@ -297,6 +298,22 @@ export interface ConfigModule {
   classes: string[];
   /** Name of the built module in the bundle. */
   module: string;
+}
+
+/** InvokeRequest names a context and what is called there. */
+export interface InvokeRequest {
+  /** Context whose rules say what the expression stands for. */
+  context?:
+    | ContextAddress
+    | undefined;
+  /** The call. */
+  expression?: Expression | undefined;
+}
+
+/** InvokeResponse carries the answer. */
+export interface InvokeResponse {
+  /** One part of it. */
+  part?: ResultPart | undefined;
 }
 
 function createBaseAppendRequest(): AppendRequest {
@@ -2782,6 +2799,164 @@ export const ConfigModule: MessageFns<ConfigModule> = {
   },
 };
 
+function createBaseInvokeRequest(): InvokeRequest {
+  return { context: undefined, expression: undefined };
+}
+
+export const InvokeRequest: MessageFns<InvokeRequest> = {
+  encode(message: InvokeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      ContextAddress.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.expression !== undefined) {
+      Expression.encode(message.expression, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): InvokeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseInvokeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = ContextAddress.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.expression = Expression.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): InvokeRequest {
+    return {
+      context: isSet(object.context) ? ContextAddress.fromJSON(object.context) : undefined,
+      expression: isSet(object.expression) ? Expression.fromJSON(object.expression) : undefined,
+    };
+  },
+
+  toJSON(message: InvokeRequest): unknown {
+    const obj: any = {};
+    if (message.context !== undefined) {
+      obj.context = ContextAddress.toJSON(message.context);
+    }
+    if (message.expression !== undefined) {
+      obj.expression = Expression.toJSON(message.expression);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<InvokeRequest>): InvokeRequest {
+    return InvokeRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<InvokeRequest>): InvokeRequest {
+    const message = createBaseInvokeRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? ContextAddress.fromPartial(object.context)
+      : undefined;
+    message.expression = (object.expression !== undefined && object.expression !== null)
+      ? Expression.fromPartial(object.expression)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseInvokeResponse(): InvokeResponse {
+  return { part: undefined };
+}
+
+export const InvokeResponse: MessageFns<InvokeResponse> = {
+  encode(message: InvokeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.part !== undefined) {
+      ResultPart.encode(message.part, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): InvokeResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseInvokeResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.part = ResultPart.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): InvokeResponse {
+    return { part: isSet(object.part) ? ResultPart.fromJSON(object.part) : undefined };
+  },
+
+  toJSON(message: InvokeResponse): unknown {
+    const obj: any = {};
+    if (message.part !== undefined) {
+      obj.part = ResultPart.toJSON(message.part);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<InvokeResponse>): InvokeResponse {
+    return InvokeResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<InvokeResponse>): InvokeResponse {
+    const message = createBaseInvokeResponse();
+    message.part = (object.part !== undefined && object.part !== null)
+      ? ResultPart.fromPartial(object.part)
+      : undefined;
+    return message;
+  },
+};
+
 /** ContextService is the log of every context. Every answer reflects all appends acknowledged before the call began, through any pod. */
 export type ContextServiceService = typeof ContextServiceService;
 export const ContextServiceService = {
@@ -2850,6 +3025,19 @@ export const ContextServiceService = {
       Buffer.from(DescribeContextResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DescribeContextResponse => DescribeContextResponse.decode(value),
   },
+  /**
+   * Invoke evaluates an expression in a context by the rules that hold there: one answer, or a stream. After UNAVAILABLE or
+   * DEADLINE_EXCEEDED repeat a call that changes something only if what it appends carries idempotency keys.
+   */
+  invoke: {
+    path: "/iterate.context.v1.ContextService/Invoke" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: InvokeRequest): Buffer => Buffer.from(InvokeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): InvokeRequest => InvokeRequest.decode(value),
+    responseSerialize: (value: InvokeResponse): Buffer => Buffer.from(InvokeResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): InvokeResponse => InvokeResponse.decode(value),
+  },
 } as const;
 
 export interface ContextServiceServer extends UntypedServiceImplementation {
@@ -2865,6 +3053,11 @@ export interface ContextServiceServer extends UntypedServiceImplementation {
   waitForEvent: handleUnaryCall<WaitForEventRequest, WaitForEventResponse>;
   /** DescribeContext answers what a context is now, or was at an offset: its head and its core state. */
   describeContext: handleUnaryCall<DescribeContextRequest, DescribeContextResponse>;
+  /**
+   * Invoke evaluates an expression in a context by the rules that hold there: one answer, or a stream. After UNAVAILABLE or
+   * DEADLINE_EXCEEDED repeat a call that changes something only if what it appends carries idempotency keys.
+   */
+  invoke: handleServerStreamingCall<InvokeRequest, InvokeResponse>;
 }
 
 export interface ContextServiceClient extends Client {
@@ -2949,6 +3142,16 @@ export interface ContextServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DescribeContextResponse) => void,
   ): ClientUnaryCall;
+  /**
+   * Invoke evaluates an expression in a context by the rules that hold there: one answer, or a stream. After UNAVAILABLE or
+   * DEADLINE_EXCEEDED repeat a call that changes something only if what it appends carries idempotency keys.
+   */
+  invoke(request: InvokeRequest, options?: Partial<CallOptions>): ClientReadableStream<InvokeResponse>;
+  invoke(
+    request: InvokeRequest,
+    metadata?: Metadata,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<InvokeResponse>;
 }
 
 export const ContextServiceClient = makeGenericClientConstructor(

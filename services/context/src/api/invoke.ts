@@ -1,0 +1,37 @@
+/** The calling side of ContextService: decode, authorize, call, encode. */
+import type { ContextServiceService } from "@iterate-platform/proto/iterate/context/v1/context";
+import type { Expression as ExpressionMessage } from "@iterate-platform/proto/iterate/type/v1/invocation";
+import type { HandlerOf, MethodRule } from "@iterate-platform/service/grpc-server";
+import { assertExpression, parseExpression, type Expression } from "iterate/expression";
+import { codedError } from "iterate/lib";
+import type { Invoker } from "../invoke/invoker.js";
+import { jsonProblem } from "../json/scan.js";
+import { addressOf } from "./input.js";
+
+type Methods = Pick<ContextServiceService, "invoke">;
+
+const callers: MethodRule = { services: ["ingress", "runner", "bundler"], execution: "allowed", person: "allowed" };
+
+export const invokeRules: Record<keyof Methods, MethodRule> = { invoke: callers };
+
+export function invokeHandlers(invoker: Invoker): { readonly [Name in keyof Methods]: HandlerOf<Methods[Name]> } {
+  return {
+    invoke: async function* ({ context, expression }, call) {
+      const address = addressOf(context, call.caller);
+      for await (const part of invoker.invoke(address, expressionOf(expression), call)) yield { part };
+    },
+  };
+}
+
+/** @throws CodedError INVALID_INPUT, INVALID_JSON, EXPRESSION_TOO_LONG. */
+export function expressionOf(message: ExpressionMessage | undefined): Expression {
+  const form = message?.form;
+  if (form === undefined) throw codedError("INVALID_INPUT", "the call names no expression", { field: "expression" });
+  if (form.$case === "text") return parseExpression(form.value);
+  const bytes = Buffer.from(form.value.buffer, form.value.byteOffset, form.value.byteLength);
+  const problem = jsonProblem(bytes);
+  if (problem !== null) throw codedError("INVALID_JSON", `expression ${problem}`, { field: "expression" });
+  const expression: unknown = JSON.parse(bytes.toString("utf8"));
+  assertExpression(expression);
+  return expression;
+}

@@ -1,0 +1,21 @@
+/** The builtin roots of this service. A concern that answers one adds it here, or to the registry where the service is composed. */
+import type { Kv } from "../kv/kv.js";
+import type { Heads } from "../log/confirm.js";
+import type { ContextAddress } from "../log/contract.js";
+import type { ContextRoot } from "./contract.js";
+import { abortRoot } from "./roots/abort.js";
+import { identityRoots } from "./roots/identity.js";
+import { kvRoot } from "./roots/kv.js";
+import { logRoots } from "./roots/log.js";
+import { subscriptionsRoot } from "./roots/subscriptions.js";
+
+export interface BuiltinParts {
+  readonly heads: Heads;
+  readonly kv: Kv;
+  /** Drops what this process holds of a context. */
+  readonly forget: (address: ContextAddress) => void;
+}
+
+export function builtinRoots({ heads, kv, forget }: BuiltinParts): ContextRoot[] {
+  return [...identityRoots(heads), ...logRoots, abortRoot(forget), subscriptionsRoot(heads), kvRoot(kv)];
+}

@@ -1,0 +1,72 @@
+/** Who and where a context is: `whoami`, and `cd` to another. */
+import { method } from "@iterate-platform/service/capability";
+import type { ContextIdentity } from "iterate/api";
+import { codedError } from "iterate/lib";
+import { z } from "zod";
+import { readableCore, type Heads } from "../../log/confirm.js";
+import type { ContextAddress } from "../../log/contract.js";
+import { none } from "../arguments.js";
+import type { ContextRoot } from "../contract.js";
+
+const identityTypes = `interface ContextIdentity {
+  /** Project id, or "global". */
+  projectId: string;
+  /** What the project is called; empty outside of projects. */
+  projectSlug: string;
+  /** Absolute path of the context. */
+  path: string;
+}`;
+
+export function identityRoots(heads: Heads): ContextRoot[] {
+  return [
+    {
+      name: "whoami",
+      isContextRoot: true,
+      description: "Answers which context this is.",
+      instructions: "Call it to learn the project and the path that the other calls of this context work on.",
+      types: identityTypes,
+      member: method(
+        none,
+        {
+          signature: "() => Promise<ContextIdentity>",
+          description: "The project, its slug and the path of the context.",
+          example: "itx.whoami()",
+          effect: "read",
+        },
+        async ({ address }): Promise<ContextIdentity> => ({
+          projectId: address.owner,
+          projectSlug: await slugOf(heads, address),
+          path: address.path,
+        }),
+      ),
+    },
+    {
+      name: "cd",
+      isContextRoot: true,
+      description: "Goes on in another context of the same project.",
+      instructions:
+        'Put it before the call: `itx.cd("/agents/a").append(…)` is answered by the rules of `/agents/a`. The path is absolute, or resolved ' +
+        "against this context: `..`, `./x`. One call goes through at most 16 contexts.",
+      types: "",
+      member: method(
+        z.tuple([z.string()]),
+        {
+          signature: "(path: string) => Itx",
+          description: "The surface of another context.",
+          example: 'itx.cd("/").whoami()',
+          effect: "read",
+        },
+        () => {
+          // A call through `cd` is resolved in the other context: it never gets here.
+          throw codedError("INTERNAL", "itx.cd was evaluated as a call");
+        },
+      ),
+    },
+  ];
+}
+
+async function slugOf(heads: Heads, { owner }: ContextAddress): Promise<string> {
+  if (owner === "global") return "";
+  const root = await heads.confirm({ owner, path: "/" });
+  return root === undefined ? "" : (readableCore(root).project?.slug ?? "");
+}
