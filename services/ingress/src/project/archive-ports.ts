@@ -64,7 +64,7 @@ export class Archives implements Omit<ImportPorts, "append"> {
       return { contexts: Number(contexts), events: Number(events) };
     } catch (error) {
       // What broke off the sending is the reason, unless the service had one of its own.
-      if (isCodedError(error) && error.code !== "CANCELLED") throw error;
+      if (signal.aborted || (isCodedError(error) && error.code !== "CANCELLED")) throw error;
       await sending;
       throw error;
     }
