@@ -112,6 +112,18 @@ describe("an ephemeral event", () => {
   });
 });
 
+test("who has nearly all is given the rest without a look at what is held", () => {
+  const live = new LiveEphemerals();
+  let looks = 0;
+  for (let offset = 11; offset <= 4_010; offset += 1) {
+    const counted = Object.defineProperty({ ...told(5, offset, 10) }, "offset", { get: () => (looks += 1) && offset });
+    live.tell(counted, at(5, 10, 5_000));
+  }
+  looks = 0;
+  expect(offsets(live, 4_008)).toEqual([4_009, 4_010]);
+  expect(looks).toBeLessThan(50);
+});
+
 test.each([
   ["before the end of a page that was cut", 4, 3, 5, false, true],
   ["behind a page that was cut", 6, 5, 5, false, false],

@@ -88,7 +88,10 @@ export class LiveEphemerals {
   /** The accepted events above `seen` that belong to a page of stored events which reaches so far. */
   within(seen: number, reach: Reach): readonly Event[] {
     const events: Event[] = [];
-    for (const told of this.#accepted) if (told.offset > seen && belongsTo(told, reach)) events.push(told.event);
+    for (let at = this.#firstAbove(seen); at < this.#accepted.length; at += 1) {
+      const told = this.#accepted[at]!;
+      if (belongsTo(told, reach)) events.push(told.event);
+    }
     return events;
   }
 
@@ -116,6 +119,18 @@ export class LiveEphemerals {
       this.#acceptedBytes -= this.#accepted[gone]!.bytes;
     if (gone > 0) this.#accepted.splice(0, gone);
     return true;
+  }
+
+  /** By bisection: there are thousands, and every listener comes for the newest. */
+  #firstAbove(seen: number): number {
+    let low = 0;
+    let high = this.#accepted.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#accepted[middle]!.offset > seen) high = middle;
+      else low = middle + 1;
+    }
+    return low;
   }
 
   #keepWaiting(isKept: (waiting: Waiting) => boolean): void {
