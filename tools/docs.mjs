@@ -29,6 +29,8 @@ import { allRingsBytes, ringBytes, ringIdleMs } from "../services/context/src/pu
 import { maxAcceptedBytes } from "../services/context/src/publish/live-ephemerals.ts";
 import { maxMessageBytes as maxLiveMessageBytes } from "../services/context/src/publish/live-publisher.ts";
 import { retentionLimits } from "../services/context/src/retention/limits.ts";
+import { claimMs } from "../services/context/src/schedules/firer.ts";
+import { skippedAfterMs } from "../services/context/src/schedules/when.ts";
 import { deliveryBodyWithinMs } from "../services/ingress/src/api/delivery.ts";
 import { maxMessageBytes as maxSocketMessageBytes, authenticateWithinMs } from "../services/ingress/src/session/socket.ts";
 import { maxSecretBytes, minSecretBytes } from "../services/ingress/src/webhook/endpoints.ts";
@@ -194,6 +196,18 @@ const limits = {
     ["patterns of one rule, of each kind", itx.appendPolicyLimits.patterns],
     ["time a key is recognised after its event was given up", days(retentionLimits.keysKeptMs)],
     ["time a halted subscription holds the log", days(retentionLimits.haltedHoldMs)],
+  ],
+  Schedules: [
+    ["schedules of one context", itx.scheduleLimits.perContext],
+    ["events of all schedules of one context", bytes(itx.scheduleLimits.bytesPerContext)],
+    ["key", bytes(itx.scheduleLimits.keyBytes)],
+    ["events of one schedule", itx.scheduleLimits.events],
+    ["definition of one schedule", bytes(itx.scheduleLimits.definitionBytes)],
+    ["time ahead, delay and interval", days(itx.scheduleLimits.delayMs)],
+    ["interval, at least", `${itx.scheduleLimits.minIntervalMs / 1_000} s`],
+    ["missed occurrences caught up one by one", itx.scheduleLimits.maxCaughtUp],
+    ["lateness of an occurrence that `skip` still fires", `${skippedAfterMs / 1_000} s`],
+    ["delay of firings by a process that ends with them", `${claimMs / 1_000} s`],
   ],
   "Ephemeral events": [
     ["kept of one context, in one process", bytes(ringBytes)],

@@ -2,9 +2,10 @@
 import type {
   EventInput as ProtoEventInput,
   Event as ProtoEvent,
+  Occurrence,
   ProcessorLabel,
 } from "@iterate-platform/proto/iterate/type/v1/event";
-import type { EventInput, ProcessorSource, StreamEvent } from "iterate/api";
+import type { EventInput, ProcessorSource, ScheduleSource, StreamEvent } from "iterate/api";
 import { eventCatalog, newestFormat } from "iterate/events";
 import { codedError } from "iterate/lib";
 
@@ -49,6 +50,7 @@ export function toStreamEvent(event: ProtoEvent, path: string, catalog = eventCa
       ...(source?.principal === undefined ? {} : { principal: source.principal }),
       ...(processor === undefined ? {} : { processor: processorOf(processor) }),
       ...(source?.platform === true ? { platform: true } : {}),
+      ...(source?.schedule === undefined ? {} : { schedule: scheduleOf(source.schedule) }),
     },
     ...(event.idempotencyKey === "" ? {} : { idempotencyKey: event.idempotencyKey }),
     ...(event.ephemeral ? { ephemeral: true } : {}),
@@ -90,6 +92,16 @@ function processorOf(label: ProcessorLabel): ProcessorSource {
     slug: label.slug,
     version: label.version,
     ...(offset === 0 ? {} : { whileProcessing: { offset, type: label.whileProcessingType } }),
+  };
+}
+
+function scheduleOf({ key, scheduledAtOffset, at, definedBy }: Occurrence): ScheduleSource {
+  const { origin = "", principal, platform } = definedBy ?? {};
+  return {
+    key,
+    scheduledAtOffset: Number(scheduledAtOffset),
+    at,
+    definedBy: { origin, ...(principal === undefined ? {} : { principal }), ...(platform === true ? { platform } : {}) },
   };
 }
 

@@ -43,6 +43,11 @@ export const config = defineConfig({
     { min: 100, max: 86_400_000 },
     { description: "Between two looks at one context that gives up its past, milliseconds.", default: "3600000" },
   ),
+  scheduleSweepMs: integer(
+    "SCHEDULE_SWEEP_MS",
+    { min: 100, max: 3_600_000 },
+    { description: "Between two pages of the look for schedules without a due row, milliseconds.", default: "5000" },
+  ),
   commitStreamReplicas: integer(
     "COMMIT_STREAM_REPLICAS",
     { min: 1, max: 5 },

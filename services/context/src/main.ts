@@ -42,6 +42,9 @@ import { CommitNews } from "./publish/commit-news.js";
 import { CommitStream } from "./publish/commit-stream.js";
 import { sweepRetention } from "./retention/sweep.js";
 import { RetentionSweeper, retentionTimes } from "./retention/sweeper.js";
+import { ScheduleFirer } from "./schedules/firer.js";
+import { runSchedules } from "./schedules/run.js";
+import { DueSweeper } from "./schedules/sweeper.js";
 import { Keyring } from "./secret/keyring.js";
 import { Secrets } from "./secret/secrets.js";
 import { realTimers } from "./timers.js";
@@ -176,12 +179,35 @@ await runService({
       onRound: () => rounds.tick(),
       onFailure: (error) => log.warn("a round of retention failed", { error }),
     });
-    observe(metrics, { shards, news, streams, waits, secrets, sweepers });
+    const firing = shards.all.map(({ store, cache, dueBell }) => {
+      const refresh = (contextIds: readonly number[]) => cache.refresh(contextIds);
+      const firer = new ScheduleFirer({
+        store: store.schedules,
+        refresh,
+        appender,
+        failpoint,
+        onFailure: ({ contextId, key }, error) =>
+          log.warn("a schedule could not be fired; it is tried again", { contextId, key, error }),
+      });
+      const { reducerVersion } = cache;
+      return { firer, sweeper: new DueSweeper({ store: store.schedules, reducerVersion, refresh }), bell: dueBell };
+    });
+    const firings = readiness.progress("schedules", loopBoundMs);
+    const loop = {
+      sweepMs: config.scheduleSweepMs,
+      timers: realTimers,
+      stopping: runtime.stopping,
+      onRound: () => firings.tick(),
+      onFailure: (error: unknown) => log.warn("a round of schedules failed", { error }),
+    };
+    const scheduling = Promise.all(firing.map((parts) => runSchedules({ ...parts, ...loop })));
+    observe(metrics, { shards, news, streams, waits, secrets, sweepers, firing });
 
     // Run in reverse: what was committed is told before the broker closes.
     runtime.onStop("json", () => json.close());
     runtime.onStop("databases", () => Promise.all(shards.all.map((shard) => shard.close())));
     runtime.onStop("retention", () => sweeping);
+    runtime.onStop("schedules", () => scheduling);
     runtime.onStop("database watch", () => databases.forEach((database) => database.close()));
     runtime.onStop("secrets", () => secrets.close());
     runtime.onStop("capability providers", () => following.then(() => providers.forEach((provider) => provider.close())));

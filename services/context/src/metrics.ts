@@ -7,6 +7,8 @@ import type { Streams } from "./log/stream.js";
 import type { Waits } from "./log/wait.js";
 import type { CommitNews } from "./publish/commit-news.js";
 import type { RetentionSweeper } from "./retention/sweeper.js";
+import type { FirerCounts, ScheduleFirer } from "./schedules/firer.js";
+import type { DueSweeper } from "./schedules/sweeper.js";
 import type { Secrets } from "./secret/secrets.js";
 
 export interface Measured {
@@ -16,9 +18,10 @@ export interface Measured {
   readonly waits: Waits;
   readonly secrets: Secrets;
   readonly sweepers: readonly RetentionSweeper[];
+  readonly firing: readonly { readonly firer: ScheduleFirer; readonly sweeper: DueSweeper }[];
 }
 
-export function observe(metrics: Metrics, { shards, news, streams, waits, secrets, sweepers }: Measured): void {
+export function observe(metrics: Metrics, { shards, news, streams, waits, secrets, sweepers, firing }: Measured): void {
   const perShard = <T>(read: (shard: Shard) => T): readonly { readonly value: T; readonly labels: { readonly shard: string } }[] =>
     shards.all.map((shard, at) => ({ value: read(shard), labels: { shard: String(at) } }));
   metrics.observedGauge(
@@ -109,5 +112,36 @@ export function observe(metrics: Metrics, { shards, news, streams, waits, secret
   metrics.observedGauge("iterate.context.secrets.unsealed", { description: "Unsealed secrets in memory." }, () => secrets.unsealed);
   metrics.observedCounter("iterate.context.truncations", { description: "Logs that gave up a part of their past." }, () =>
     sweepers.map(({ truncations }, at) => ({ value: truncations, labels: { shard: String(at) } })),
+  );
+  const perShardFiring = (read: (counts: FirerCounts) => number) => () =>
+    firing.map(({ firer }, at) => ({ value: read(firer.counts), labels: { shard: String(at) } }));
+  metrics.observedCounter(
+    "iterate.context.schedules.due",
+    { description: "Due rows that this process looked at." },
+    perShardFiring(({ due }) => due),
+  );
+  metrics.observedCounter(
+    "iterate.context.schedules.fired",
+    { description: "Occurrences fired." },
+    perShardFiring(({ fired }) => fired),
+  );
+  metrics.observedCounter(
+    "iterate.context.schedules.failed",
+    { description: "Schedules whose events were refused, and which rest." },
+    perShardFiring(({ failed }) => failed),
+  );
+  metrics.observedCounter(
+    "iterate.context.schedules.late",
+    { description: "How late occurrences were found, all together.", unit: "s" },
+    perShardFiring(({ lateMs }) => lateMs / 1_000),
+  );
+  metrics.observedCounter(
+    "iterate.context.schedules.repaired",
+    { description: "Due rows put right, by whether they were wrong or missing." },
+    () =>
+      firing.flatMap(({ firer, sweeper }, at) => [
+        { value: firer.counts.repaired, labels: { shard: String(at), row: "wrong" } },
+        { value: sweeper.restored, labels: { shard: String(at), row: "missing" } },
+      ]),
   );
 }

@@ -114,6 +114,121 @@ export const subscriptionDeliveryResumed = eventType(
   },
 );
 
+/** Bounds of schedules. Bytes are of UTF-8 and of JSON as it is written; times are milliseconds. */
+export const scheduleLimits = {
+  keyBytes: 200,
+  /** Events of one schedule. */
+  events: 100,
+  /** The payload of one `schedule-set`. */
+  definitionBytes: 65_536,
+  /** How far ahead a schedule may be set: 365 days. */
+  delayMs: 31_536_000_000,
+  minIntervalMs: 1_000,
+  /** Schedules of one context, and the bytes of their events. */
+  perContext: 100,
+  bytesPerContext: 1_048_576,
+  /** Missed occurrences that `catchUp: "all"` may fire one by one. */
+  maxCaughtUp: 100,
+  patternLength: 256,
+  zoneLength: 64,
+  errorLength: 2_000,
+} as const;
+
+const scheduleKey = z
+  .string()
+  .min(1)
+  .refine((key) => new TextEncoder().encode(key).length <= scheduleLimits.keyBytes, `is over ${scheduleLimits.keyBytes} bytes`);
+
+/** A time with its offset from UTC, to the millisecond. */
+const time = z.iso.datetime({ offset: true }).refine((text) => !/\.\d{4}/.test(text), "is finer than a millisecond");
+
+const cronPattern = z.string().min(1).max(scheduleLimits.patternLength);
+const timeZone = z.string().min(1).max(scheduleLimits.zoneLength);
+
+export const scheduleSet = eventType(
+  "itx/schedule-set",
+  z.object({
+    /** Names the schedule in its context: setting it again replaces it. */
+    key: scheduleKey,
+    /** Once at a time or after a delay; again and again at an interval, or by a cron pattern of five fields on the clock of a time zone. */
+    when: z.union([
+      z.strictObject({ at: time }),
+      z.strictObject({ afterMs: z.int().min(0).max(scheduleLimits.delayMs) }),
+      z.strictObject({ everyMs: z.int().min(scheduleLimits.minIntervalMs).max(scheduleLimits.delayMs) }),
+      z
+        .strictObject({
+          cron: cronPattern,
+          /** Name of the IANA database. */
+          timeZone,
+          /** What becomes of occurrences that were missed: one firing for all, none, or the newest `max` of them one by one. */
+          catchUp: z.enum(["coalesce", "skip", "all"]).optional(),
+          max: z.int().min(1).max(scheduleLimits.maxCaughtUp).optional(),
+        })
+        .refine(({ catchUp, max }) => (catchUp === "all") === (max !== undefined), 'takes max exactly with catchUp "all"'),
+    ]),
+    /** What is appended, as one batch, each time it is due. */
+    events: z
+      .array(z.strictObject({ type: z.string().min(1).max(256), payload: z.json().optional(), metadata: z.json().optional() }))
+      .min(1)
+      .max(scheduleLimits.events),
+  }),
+  {
+    description:
+      "Events were scheduled: for once, at an interval or by a calendar; under the key of another schedule, in its place.",
+    writer: "anyone",
+    control: true,
+    family: "itx/schedule-",
+  },
+);
+
+export const scheduleCancelled = eventType(
+  "itx/schedule-cancelled",
+  z.object({
+    key: scheduleKey,
+    /** Cancel only the definition that the event at this offset made; another one stays. */
+    ifScheduledAtOffset: offset.optional(),
+  }),
+  { description: "A schedule was taken away.", writer: "anyone", control: true, family: "itx/schedule-" },
+);
+
+export const scheduleFired = eventType(
+  "itx/schedule-fired",
+  z.object({
+    key: scheduleKey,
+    /** Offset of the definition. */
+    scheduledAtOffset: offset,
+    /** When it was due. */
+    at: time,
+    /** The first of the occurrences that were skipped before this one, when some were. */
+    since: time.optional(),
+    /** When it is due next; null ends the schedule. */
+    nextAt: time.nullable(),
+  }),
+  {
+    description: "A schedule was due and its events, just before this one, were appended.",
+    writer: "platform",
+    control: true,
+    family: "itx/schedule-",
+  },
+);
+
+export const scheduleFailed = eventType(
+  "itx/schedule-failed",
+  z.object({
+    key: scheduleKey,
+    scheduledAtOffset: offset,
+    /** When the refused occurrence was due. */
+    at: time.optional(),
+    error: z.string().max(scheduleLimits.errorLength),
+  }),
+  {
+    description: "The events of a schedule were refused; it rests until it is set again.",
+    writer: "platform",
+    control: true,
+    family: "itx/schedule-",
+  },
+);
+
 export const rewriteRuleConfigured = eventType(
   "itx/rewrite-rule-configured",
   z.object({

@@ -49,6 +49,19 @@ export interface EventSource {
   readonly processor?: ProcessorSource;
   /** True for the platform's own records. */
   readonly platform?: boolean;
+  /** The schedule that appended it. */
+  readonly schedule?: ScheduleSource;
+}
+
+/** One occurrence of a schedule. */
+export interface ScheduleSource {
+  readonly key: string;
+  /** Offset of the `schedule-set` that is its definition. */
+  readonly scheduledAtOffset: number;
+  /** ISO 8601 time at which it was due. */
+  readonly at: string;
+  /** Who set it. */
+  readonly definedBy: { readonly origin: string; readonly principal?: string; readonly platform?: boolean };
 }
 
 /** The chain of reactions an event belongs to. Code may not act beyond the published depth: LOOP_LIMIT. */

@@ -2,6 +2,8 @@
  * The core state of a context: what the platform itself must know to route, deliver and publish. It is a pure fold over the
  * control events, split in concerns that are stored, and rewritten, apart.
  */
+import type { ScheduleWhen } from "../schedules/contract.js";
+
 export interface CoreState {
   readonly identity: IdentityState | null;
   readonly pause: PauseState | null;
@@ -14,6 +16,8 @@ export interface CoreState {
   readonly retention: RetentionState | null;
   /** Holds for the whole project; kept by its root alone. */
   readonly appendPolicy: AppendPolicyState | null;
+  /** Rows by key, in the order of their keys. */
+  readonly schedules: Readonly<Record<string, ScheduleRow>>;
 }
 
 export type Concern = keyof CoreState;
@@ -102,6 +106,22 @@ export interface AppendRule {
   readonly types: readonly string[];
   readonly paths: readonly string[];
   readonly origins: readonly string[];
+}
+
+/** A schedule in force. The events it appends are in the event that set it. */
+export interface ScheduleRow {
+  readonly key: string;
+  /** Offset of the event that set it; a key set anew is another schedule. */
+  readonly scheduledAtOffset: number;
+  readonly when: ScheduleWhen;
+  /** Bytes of its events, as they count against what a context may hold. */
+  readonly bytes: number;
+  /** The first occurrence is counted from the time of the event at this offset. */
+  readonly since: number;
+  /** The next occurrence, milliseconds since 1970; `null` while it is the first and `since` decides. */
+  readonly nextAtMs: number | null;
+  /** Offset of the fact that a firing was refused; `null` while it is in force. */
+  readonly failedAtOffset: number | null;
 }
 
 /** A control event as reducers see it. */

@@ -11,6 +11,7 @@ import { pause } from "./pause.js";
 import { project } from "./project.js";
 import type { Reducer } from "./reducer.js";
 import { retention } from "./retention.js";
+import { schedules } from "./schedules.js";
 import { secret } from "./secret.js";
 import { subscriptions } from "./subscriptions.js";
 
@@ -18,9 +19,19 @@ import { subscriptions } from "./subscriptions.js";
  * Raise it when any reducer folds or stores something else than before, and when a control type gets another format: old rows are then
  * left alone and states folded anew.
  */
-export const coreVersion = 2;
+export const coreVersion = 3;
 
-const reducers = { identity, pause, subscriptions, config: configPointer, project, secret, retention, appendPolicy } satisfies {
+const reducers = {
+  identity,
+  pause,
+  subscriptions,
+  config: configPointer,
+  project,
+  secret,
+  retention,
+  appendPolicy,
+  schedules,
+} satisfies {
   [Name in Concern]: Reducer<CoreState[Name]>;
 };
 
@@ -38,6 +49,7 @@ export const initialCore: CoreState = Object.freeze({
   secret: secret.initial,
   appendPolicy: appendPolicy.initial,
   retention: retention.initial,
+  schedules: schedules.initial,
 });
 
 /** The state after `event`; the same object when nothing changed. */

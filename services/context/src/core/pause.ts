@@ -20,6 +20,8 @@ export const exemptFromPause: ReadonlySet<string> = new Set(
     itx.workFailed,
     itx.logRestored,
     itx.logTruncated,
+    itx.scheduleCancelled,
+    itx.scheduleFailed,
     project.projectImported,
   ].map(({ type }) => type),
 );

@@ -6,6 +6,7 @@
  * first, by one look for all appends of a turn.
  */
 import { partitionOf } from "@iterate-platform/service/ids";
+import { itx } from "iterate/events";
 import { checkAgainstPolicy } from "../core/append-policy.js";
 import type { AppendPolicyState, CoreState } from "../core/contract.js";
 import { realTimers, type Timers } from "../timers.js";
@@ -104,7 +105,7 @@ export class AppendPolicies {
   }
 }
 
-/** @throws CodedError FORBIDDEN when the policy of the root refuses an append of these events to `path`. */
+/** @throws CodedError FORBIDDEN when the policy of the root refuses an append of these events to `path`; the record of a firing is the platform's. */
 export function checkPolicy(
   { appendPolicy }: Pick<CoreState, "appendPolicy">,
   path: string,
@@ -113,5 +114,5 @@ export function checkPolicy(
 ): void {
   if (appendPolicy === null) return;
   const append = { origin: writer.origin ?? path, isPerson: writer.kind === "person", path };
-  for (const { type } of events) checkAgainstPolicy(appendPolicy, { ...append, type });
+  for (const { type } of events) if (type !== itx.scheduleFired.type) checkAgainstPolicy(appendPolicy, { ...append, type });
 }

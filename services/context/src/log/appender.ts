@@ -15,7 +15,7 @@ import { nameOf, type HeadCache } from "./head-cache.js";
 import type { LogQueries } from "./log-store.js";
 import type { AppendToWrite, LogWriter, StoredAppend } from "./log-writer.js";
 import { SentBefore } from "./sent-before.js";
-import { storableEvents } from "./storable.js";
+import { storableEvents, type Door } from "./storable.js";
 
 /**
  * An append id made this long ago is looked up before it joins a group: it is a retry, most likely. A younger one that is in the
@@ -47,7 +47,7 @@ export interface LogAppenderOptions {
 
 export class LogAppender implements Appender {
   readonly #options: LogAppenderOptions;
-  readonly #admission: EventAdmission;
+  readonly #door: Door;
   /** Where contexts are, which never changes while the process lives; spares a hash for each append. */
   readonly #shards = new Map<string, LogShard>();
   readonly #sentBefore = new Map<LogShard, SentBefore>();
@@ -55,12 +55,12 @@ export class LogAppender implements Appender {
 
   constructor(options: LogAppenderOptions) {
     this.#options = options;
-    const { shardOf, timers } = options;
+    const { shardOf, timers, json, nowMs } = options;
     this.#policies = new AppendPolicies({
       cacheOf: (partition) => shardOf(partition).cache,
       ...(timers === undefined ? {} : { timers }),
     });
-    this.#admission = new EventAdmission(options.vocabulary ?? new Vocabulary());
+    this.#door = { admission: new EventAdmission(options.vocabulary ?? new Vocabulary()), json, nowMs };
   }
 
   append(command: AppendCommand): Promise<readonly AppendReceipt[]> {
@@ -79,7 +79,7 @@ export class LogAppender implements Appender {
   #start(command: AppendCommand, lookUp: "when-old" | "always"): Promise<readonly AppendReceipt[]> {
     const { appendId: given, address, writer, traceparent } = command;
     const name = nameOf(address);
-    const storable = storableEvents(command, name, this.#admission, this.#options.json);
+    const storable = storableEvents(command, name, this.#door);
     if (command.events.length === 0 && writer.lease === null) return Promise.resolve([]);
     const shard = this.#shardOf(address, name);
     const guard = this.#policies.governs(command) ? this.#policies.guardOf(command, shard.cache) : null;

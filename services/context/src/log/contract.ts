@@ -100,6 +100,17 @@ export interface PolicyGuard {
   readonly lastControl: number;
 }
 
+/** Provenance of what a schedule appended, as it is stored in the source of each event. */
+export interface OccurrenceLabel {
+  readonly key: string;
+  /** Offset of the event that set the schedule. */
+  readonly scheduledAtOffset: number;
+  /** ISO time at which it was due. */
+  readonly at: string;
+  /** The source of that event, in short. */
+  readonly definedBy: { readonly origin: string; readonly principal?: string; readonly platform?: true };
+}
+
 /** One append as the API hands it over: not yet checked. */
 export interface AppendCommand {
   readonly address: ContextAddress;
@@ -108,6 +119,8 @@ export interface AppendCommand {
   readonly events: readonly AppendEvent[];
   readonly writer: Writer;
   readonly traceparent: string | null;
+  /** Set for the firing of a schedule: the last event is the platform's record of it, the others are as `writer` would append them. */
+  readonly occurrence?: OccurrenceLabel;
 }
 
 export interface AppendEvent {

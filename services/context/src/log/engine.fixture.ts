@@ -124,6 +124,7 @@ export interface EngineOptions {
   readonly pooler?: "none" | "transaction";
   readonly vocabulary?: Vocabulary;
   readonly reducerVersion?: number;
+  readonly onDue?: () => void;
   /** What stands between the engine and its database. */
   readonly storeOf?: (store: LogStore) => LogStore;
 }
@@ -136,6 +137,7 @@ export function startEngine({
   vocabulary = new Vocabulary(),
   reducerVersion,
   storeOf = (store) => store,
+  onDue,
 }: EngineOptions): TestEngine {
   const pool = createPool({
     url,
@@ -156,6 +158,7 @@ export function startEngine({
     store,
     cache,
     onCommit: onCommit ?? ((batch) => void committed.push(batch)),
+    onDue,
     onEphemeral: (batch) => void ephemerals.push(batch),
     writer: 7,
     timers: realTimers,

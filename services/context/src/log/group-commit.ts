@@ -16,6 +16,7 @@ import type { ContextBatch, PendingAppend } from "./append-queue.js";
 import { answerCommitted, reloadHeads, type ShardState } from "./batch-truth.js";
 import { giveIds } from "./birth.js";
 import { pause, type Timers } from "../timers.js";
+import { dueChanges } from "../schedules/due.js";
 import { changedConcerns, type ConcernRow, type StoredCore } from "../core/fold.js";
 import type { CommitCounters } from "./commit-counters.js";
 import type { CommitObserver, ContextHead, EphemeralObserver } from "./contract.js";
@@ -48,6 +49,8 @@ export interface CommitterOptions {
   /** This process, in commit rows. */
   readonly writer: number;
   readonly onCommit: CommitObserver;
+  /** Told after a statement that changed when schedules are due. Must not throw or block. */
+  readonly onDue?: (() => void) | undefined;
   readonly onEphemeral: EphemeralObserver;
   readonly blocks: OffsetBlocks;
   readonly counters: CommitCounters;
@@ -218,6 +221,7 @@ export class GroupCommitter {
         commit,
         guards: guardsOf([batch]),
         core: changedRows(cache.storedCoreOf(head), commit),
+        due: dueChanges(head.core, commit.core, commit.firstOffset),
       })),
       typeNumber: (name: string) => types.of(name),
     };
@@ -226,6 +230,7 @@ export class GroupCommitter {
     const answer = await (isClaimed ? this.#lane.commitClaimed(group) : this.#lane.commit(group));
     await failpoint("append.after-commit");
     counters.groups += 1;
+    if (group.commits.some(({ due }) => due.length > 0)) this.#options.onDue?.();
     return answer;
   }
 

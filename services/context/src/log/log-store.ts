@@ -8,6 +8,7 @@
 import type { ConcernRow } from "../core/fold.js";
 import type { ContextAddress, ContextHead, PolicyGuard } from "./contract.js";
 import type { PlannedCommit, StoredKey } from "./plan.js";
+import type { DueChange, ScheduleStore } from "../schedules/contract.js";
 
 /** The last commit row of a context. */
 export type LastCommit = Pick<
@@ -96,6 +97,8 @@ export interface CommitToWrite {
   readonly core: readonly ConcernRow[];
   /** It lands only while all of them hold; all of one root. */
   readonly guards: readonly PolicyGuard[];
+  /** What it changes of the context's due rows. */
+  readonly due: readonly DueChange[];
 }
 
 /** Commits of several contexts, written together. */
@@ -221,6 +224,8 @@ export interface FeedCommit {
 
 /** The store of one shard, asked on whichever connection is free. */
 export interface LogStore extends LogQueries {
+  /** Its due rows. */
+  readonly schedules: ScheduleStore;
   /** A lane of its own: close it. */
   openLane(): LogLane;
   /**

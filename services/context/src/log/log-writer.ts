@@ -27,6 +27,8 @@ export interface LogWriterOptions {
   readonly store: LogStore;
   readonly cache: HeadCache;
   readonly onCommit: CommitObserver;
+  /** Told after a commit that changed when schedules are due. Must not throw or block. */
+  readonly onDue?: (() => void) | undefined;
   readonly onEphemeral: EphemeralObserver;
   /** This process, in commit rows: below 2^53, made anew at each start. */
   readonly writer: number;

@@ -173,6 +173,7 @@ class Planner {
 
   #append({ appendId, events, writer }: PlannedAppend): PlannedReceipt[] {
     this.#raiseEpoch(writer);
+    this.#checkOccurrence(events.at(-1));
     const receipts: PlannedReceipt[] = [];
     let isFirst = true;
     for (const event of events) {
@@ -269,6 +270,20 @@ class Planner {
         this.#mustBeConfirmed();
         throw refusal;
       }
+    }
+  }
+
+  /** A firing lands whole or not at all: its record is judged before anything it records. */
+  #checkOccurrence(record: StorableEvent | undefined): void {
+    if (record?.type !== itx.scheduleFired.type || record.control === undefined) return;
+    const { idempotencyKey: key, type, control } = record;
+    try {
+      if (key !== null && (this.#keys.has(key) || (this.#input.known.get(key) ?? null) !== null))
+        throw codedError("OFFSET_CONFLICT", `the occurrence ${JSON.stringify(key)} has been fired`);
+      checkAgainstCore(this.#core, { offset: this.#nextOffset, type, payload: control.payload });
+    } catch (refusal) {
+      this.#mustBeConfirmed();
+      throw refusal;
     }
   }
 

@@ -25,6 +25,7 @@ import { PostgresLogStore } from "./postgres/postgres-log-store.js";
 import { PostgresRetentionStore } from "./postgres/postgres-retention-store.js";
 import { PostgresSnapshotStore } from "./postgres/postgres-snapshot-store.js";
 import { PooledSession } from "./postgres/sql-session.js";
+import { DueBell } from "../schedules/due-bell.js";
 import { TypeBlocks } from "./type-blocks.js";
 
 export interface ShardOptions {
@@ -54,6 +55,8 @@ export class Shard implements LogShard {
   readonly cache: HeadCache;
   readonly writer: LogWriter;
   readonly heads: HeadConfirmer;
+  /** Rung by commits that change when schedules are due. */
+  readonly dueBell = new DueBell();
   readonly reader: LogReader;
   readonly #generations: GenerationStore;
 
@@ -83,6 +86,7 @@ export class Shard implements LogShard {
       cache: this.cache,
       onCommit,
       onEphemeral,
+      onDue: () => this.dueBell.ring(),
       writer,
       timers: realTimers,
       clockMs: Date.now,

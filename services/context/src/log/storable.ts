@@ -2,12 +2,15 @@
  * The door of the log: an append becomes complete and storable here, or is refused, before it joins a group with others. What
  * passes cannot make a statement fail, so no append can spoil a group it shares.
  */
+import { itx } from "iterate/events";
 import { assertContextPath, codedError } from "iterate/lib";
 import type { Writer } from "../caller/contract.js";
 import { SourceStamp } from "../caller/source.js";
 import { checkedPayload } from "../core/control-event.js";
 import type { BodyVerdict } from "../json/body.js";
 import type { JsonThread } from "../json/worker-thread.js";
+import { checkSchedule } from "../schedules/admission.js";
+import type { ScheduleDefinition } from "../schedules/contract.js";
 import type { AppendCommand, AppendEvent, ContextAddress, ProcessorLabel, StorableEvent } from "./contract.js";
 import { checkedFormat, checkKey, checkUse, checkWriter, type EventAdmission, type TypeRule } from "./event-admission.js";
 import { appendLimits } from "./limits.js";
@@ -34,6 +37,14 @@ export function checkAddress({ owner, path }: ContextAddress, name: string): voi
   goodNames.add(name);
 }
 
+/** What stands at the door. */
+export interface Door {
+  readonly admission: EventAdmission;
+  readonly json: JsonThread;
+  /** Milliseconds since 1970. */
+  readonly nowMs: () => number;
+}
+
 /**
  * The events of an append, ready to be stored: at once, or later when a body is so large that another thread looks at it.
  *
@@ -42,8 +53,7 @@ export function checkAddress({ owner, path }: ContextAddress, name: string): voi
 export function storableEvents(
   command: AppendCommand,
   name: string,
-  admission: EventAdmission,
-  json: JsonThread,
+  door: Door,
 ): readonly StorableEvent[] | Promise<readonly StorableEvent[]> {
   const { address, events, writer } = command;
   checkAddress(address, name);
@@ -57,12 +67,14 @@ export function storableEvents(
   }
   const traceparent = checkedTraceparent(command.traceparent);
   checkBatchBytes(events);
-  const stamp = new SourceStamp(writer, address.path);
+  const ordinary = { writer, stamp: new SourceStamp(writer, address.path, command.occurrence) };
+  const record = command.occurrence === undefined ? null : recordBy(writer, address);
   const stored: StorableEvent[] = [];
   const examined: Promise<void>[] = [];
   for (const [index, event] of events.entries()) {
-    const complete = completion(event, command, admission.ruleOf(event.type), stamp, traceparent);
-    const verdict = json.examine({
+    const by = record !== null && index === events.length - 1 ? record : ordinary;
+    const complete = completion(event, { ...by, address }, door, traceparent);
+    const verdict = door.json.examine({
       type: event.type,
       payload: event.payload,
       metadata: event.metadata,
@@ -77,12 +89,12 @@ export function storableEvents(
 /** Checks what can be checked without the body; the rest follows with its verdict. */
 function completion(
   event: AppendEvent,
-  { writer, address }: AppendCommand,
-  rule: TypeRule,
-  stamp: SourceStamp,
+  { writer, stamp, address }: { readonly writer: Writer; readonly stamp: SourceStamp; readonly address: ContextAddress },
+  { admission, nowMs }: Door,
   traceparent: string | null,
 ): (verdict: BodyVerdict) => StorableEvent {
   const { type, payload, metadata, idempotencyKey, expectedOffset, isEphemeral } = event;
+  const rule = admission.ruleOf(type);
   checkWriter(type, rule, writer);
   checkUse(type, rule, { address, isEphemeral });
   if (isEphemeral) checkEphemeral(event);
@@ -100,7 +112,11 @@ function completion(
     if (problem !== null) throw codedError("INVALID_JSON", `${type}: ${problem}`, { type });
     const checked =
       rule.isControl || isOfSeveralFormats(rule) ? checkedPayload(rule.declaration!, formatVersion, payload) : undefined;
-    const source = stamp.text(event.processor);
+    if (type === itx.scheduleSet.type) {
+      const definition = checked as ScheduleDefinition;
+      checkSchedule({ definition, bytes: payload!.length, address, writer, nowMs: nowMs() }, admission);
+    }
+    const source = stamp.text(type, event.processor);
     return {
       type,
       payload,
@@ -116,6 +132,12 @@ function completion(
       bytes: eventBytes(event) + source.length + eventOverheadBytes,
     };
   };
+}
+
+/** The platform's record of a firing belongs to the chain of whoever set the schedule, and is nobody's but the platform's. */
+function recordBy(writer: Writer, address: ContextAddress): { readonly writer: Writer; readonly stamp: SourceStamp } {
+  const platform: Writer = { ...writer, kind: "service", origin: null, principal: null, isPlatform: true, owner: null };
+  return { writer: platform, stamp: new SourceStamp(platform, address.path) };
 }
 
 /** A payload stamped with a format it has not could never be read again, so the claim is checked. */

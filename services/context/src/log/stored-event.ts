@@ -4,6 +4,8 @@
  */
 import type { Event, Source } from "@iterate-platform/proto/iterate/type/v1/event";
 import { CodedError } from "iterate/lib";
+import type { Writer } from "../caller/contract.js";
+import type { OccurrenceLabel } from "./contract.js";
 import type { EventBodies, StoredEvent } from "./log-store.js";
 
 /** The stored JSON of a source. */
@@ -17,6 +19,10 @@ export interface StoredSource {
     readonly whileProcessing?: { readonly offset: number; readonly type: string };
   };
   readonly platform?: boolean;
+  /** On what a schedule appended. */
+  readonly schedule?: OccurrenceLabel;
+  /** Kind of the writer, on an event that sets a schedule. */
+  readonly by?: Writer["kind"];
 }
 
 /** Turns the stored events of one page into what callers see; remembers the last source, so make one for each page or stream. */
@@ -65,7 +71,7 @@ export class EventDecoder {
 
 /** The message of a stored source. Throws when `text` is not one. */
 export function decodeSource(text: string): Source {
-  const { origin, cause, principal, processor, platform } = JSON.parse(text) as StoredSource;
+  const { origin, cause, principal, processor, platform, schedule } = JSON.parse(text) as StoredSource;
   return {
     origin,
     cause: { chain: cause.chain, depth: cause.depth },
@@ -80,5 +86,11 @@ export function decodeSource(text: string): Source {
             whileProcessingType: processor.whileProcessing?.type ?? "",
           },
     platform: platform ?? false,
+    schedule: schedule === undefined ? undefined : scheduleOf(schedule),
   };
+}
+
+function scheduleOf({ key, scheduledAtOffset, at, definedBy }: OccurrenceLabel): Source["schedule"] {
+  const { origin, principal, platform } = definedBy;
+  return { key, scheduledAtOffset: BigInt(scheduledAtOffset), at, definedBy: { origin, principal, platform: platform ?? false } };
 }

@@ -38,6 +38,7 @@ export interface CommitFields {
   readonly keysToCheck?: readonly string[];
   readonly core?: readonly ConcernRow[];
   readonly guards?: CommitToWrite["guards"];
+  readonly due?: CommitToWrite["due"];
   readonly traceparent?: string;
 }
 
@@ -140,6 +141,7 @@ export class Scene {
       },
       core: fields.core ?? [],
       guards: fields.guards ?? [],
+      due: fields.due ?? [],
     };
   }
 

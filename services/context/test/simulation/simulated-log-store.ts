@@ -17,15 +17,18 @@ import { blockSize } from "../../src/log/type-blocks.js";
 import { SimulatedLane } from "./simulated-lane.js";
 import type { CommitRecord, EventRecord, SimulatedLog } from "./simulated-log.js";
 import { SimulatedQueries } from "./simulated-queries.js";
+import { SimulatedSchedules } from "./simulated-schedules.js";
 import type { StoreWorld } from "./statements.js";
 
 export class SimulatedLogStore extends SimulatedQueries implements LogStore {
   readonly #world: StoreWorld;
   readonly #lanes: SimulatedLane[] = [];
+  readonly schedules: SimulatedSchedules;
 
   constructor(log: SimulatedLog, world: StoreWorld) {
     super(log, world);
     this.#world = world;
+    this.schedules = new SimulatedSchedules(log, this.statements);
   }
 
   /** Statements sent and not answered, beside those of lanes. */

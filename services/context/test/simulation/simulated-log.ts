@@ -11,6 +11,7 @@ import type { ContextAddress } from "../../src/log/contract.js";
 import { nameOf } from "../../src/log/head-cache.js";
 import type { CommitAnswer, CommitGroup, CommitToWrite, TakenKey } from "../../src/log/log-store.js";
 import { commitTraceparent } from "../../src/log/plan.js";
+import type { DueChange, DueTime } from "../../src/schedules/contract.js";
 
 export interface EventRecord {
   readonly offset: number;
@@ -43,6 +44,16 @@ export interface CommitRecord {
   readonly events: readonly EventRecord[];
   readonly core: readonly ConcernRow[];
   readonly reducerVersion: number;
+  readonly due: readonly DueChange[];
+}
+
+/** A due row; times are microseconds, Infinity for one that is held. */
+export interface DueRecord {
+  readonly contextId: number;
+  readonly key: string;
+  readonly scheduledAtOffset: number;
+  dueUs: number;
+  claimedUntilUs: number;
 }
 
 type Entry =
@@ -153,6 +164,9 @@ export class SimulatedLog {
     return this.#types;
   }
 
+  /** By `dueName`. */
+  readonly due = new Map<string, DueRecord>();
+
   /** Entries so far: what a restore can name. */
   get length(): number {
     return this.#journal.length;
@@ -171,6 +185,11 @@ export class SimulatedLog {
 
   byAddress(address: ContextAddress): ContextRecord | undefined {
     return this.#byName.get(nameOf(address));
+  }
+
+  /** By the clock of the database. */
+  get nowUs(): number {
+    return this.#nowUs();
   }
 
   begin(): Transaction {
@@ -316,10 +335,18 @@ export class SimulatedLog {
     this.#counters = new Map();
     this.#types = new Map();
     this.#feed = [];
+    this.due.clear();
     this.#lastType = 0;
     this.#nextXid = 100n;
     for (const entry of kept) this.#apply(entry, false);
     if (isGenerationRaised) this.generation += 1;
+  }
+
+  #applyDue({ contextId, atUs, due }: CommitRecord): void {
+    for (const { key, row } of due) {
+      if (row === null) this.due.delete(dueName(contextId, key));
+      else this.due.set(dueName(contextId, key), dueRecord(contextId, key, row.scheduledAtOffset, dueUsOf(row.due, atUs)));
+    }
   }
 
   #end(transaction: Transaction): void {
@@ -348,6 +375,7 @@ export class SimulatedLog {
         const context = this.byId(entry.commit.contextId)!;
         context.add(entry.commit);
         this.#feed.push(entry.commit);
+        this.#applyDue(entry.commit);
         if (entry.commit.xid >= this.#nextXid) this.#nextXid = entry.commit.xid + 1n;
         if (isNew) this.#onCommit(context, entry.commit);
       }
@@ -355,11 +383,30 @@ export class SimulatedLog {
   }
 }
 
+export function dueName(contextId: number, key: string): string {
+  return `${contextId} ${key}`;
+}
+
+export function dueRecord(contextId: number, key: string, scheduledAtOffset: number, dueUs: number): DueRecord {
+  return { contextId, key, scheduledAtOffset, dueUs, claimedUntilUs: -Infinity };
+}
+
+export function dueUsOf(due: DueTime, nowUs: number): number {
+  switch (due.kind) {
+    case "at":
+      return due.atMs * 1_000;
+    case "after":
+      return nowUs + (due.afterMs + 1) * 1_000;
+    case "held":
+      return Infinity;
+  }
+}
+
 export function partitionIn(contextId: number): number {
   return Math.floor(contextId / 2 ** 40);
 }
 
-function recordOf({ contextId, commit, core }: CommitToWrite, group: CommitGroup, xid: bigint, atUs: number): CommitRecord {
+function recordOf({ contextId, commit, core, due }: CommitToWrite, group: CommitGroup, xid: bigint, atUs: number): CommitRecord {
   const { commitNo, firstOffset, lastOffset, reservedThrough, lastControl, runnerEpoch, rows } = commit;
   const events = rows.map(({ event, appendId, offset }): EventRecord => {
     const payload = event.payload?.toString() ?? null;
@@ -395,6 +442,7 @@ function recordOf({ contextId, commit, core }: CommitToWrite, group: CommitGroup
     events,
     core,
     reducerVersion: group.reducerVersion,
+    due,
   };
 }
 

@@ -45,7 +45,7 @@ async function commit(on: PoolConnection, ids: readonly number[], no: number, ke
     null,
   ];
   const keys = key === null ? [] : [int8Array(ids), textArray(ids.map(() => key))];
-  const { text } = commitStatement({ hasKeys: key !== null, hasCore: false, guards: "none", isClaimed: false });
+  const { text } = commitStatement({ hasKeys: key !== null, hasCore: false, guards: "none", hasDue: false, isClaimed: false });
   const { rows } = await on.query<CommitRow>({ text, rowMode: "array" }, [...values, ...event, ...body, ...keys]);
   return rows.filter(([, , key]) => key === null).map(([id]) => Number(id));
 }

@@ -40,7 +40,8 @@ export function commitValues(group: CommitGroup, isClaimed: boolean): CommitValu
   ];
   const hasKeys = addKeys(values, commits);
   const hasCore = addCore(values, group);
-  return { shape: { hasKeys, hasCore, guards: addGuards(values, group), isClaimed }, values };
+  const guards = addGuards(values, group);
+  return { shape: { hasKeys, hasCore, guards, hasDue: addDue(values, commits), isClaimed }, values };
 }
 
 /** One root is named by value, so that one partition is looked at; that is what the commits of one project need. */
@@ -101,6 +102,27 @@ function addKeys(values: unknown[], commits: readonly CommitToWrite[]): boolean 
   }
   if (keys.length === 0) return false;
   values.push(int8Array(contextIds), textArray(keys));
+  return true;
+}
+
+/** One that is to be removed has the offset 0; a time is one or the other, or both −1 for one that is held. */
+function addDue(values: unknown[], commits: readonly CommitToWrite[]): boolean {
+  const contextIds: number[] = [];
+  const keys: string[] = [];
+  const scheduledAt: number[] = [];
+  const atMs: number[] = [];
+  const afterMs: number[] = [];
+  for (const { contextId, due } of commits) {
+    for (const { key, row } of due) {
+      contextIds.push(contextId);
+      keys.push(key);
+      scheduledAt.push(row?.scheduledAtOffset ?? 0);
+      atMs.push(row?.due.kind === "at" ? Math.max(0, row.due.atMs) : -1);
+      afterMs.push(row?.due.kind === "after" ? row.due.afterMs : -1);
+    }
+  }
+  if (contextIds.length === 0) return false;
+  values.push(int8Array(contextIds), textArray(keys), int8Array(scheduledAt), int8Array(atMs), int8Array(afterMs));
   return true;
 }
 

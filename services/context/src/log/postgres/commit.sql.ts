@@ -16,6 +16,8 @@ export interface CommitShape {
   readonly hasCore: boolean;
   /** Roots whose newest control commit must be the one named, for the commits that rest on them. */
   readonly guards: "none" | "one" | "many";
+  /** Some commit changes when schedules are due. */
+  readonly hasDue: boolean;
   /** The commit rows exist already, claimed by this transaction (see `claimNextCommit`). */
   readonly isClaimed: boolean;
 }
@@ -34,7 +36,8 @@ const statements = new Map<string, Statement>();
 
 export function commitStatement(shape: CommitShape): Statement {
   const guards = shape.guards === "none" ? "" : `_guard_${shape.guards}`;
-  const name = `commit${shape.hasKeys ? "_keys" : ""}${shape.hasCore ? "_core" : ""}${guards}${shape.isClaimed ? "_claimed" : ""}`;
+  const due = shape.hasDue ? "_due" : "";
+  const name = `commit${shape.hasKeys ? "_keys" : ""}${shape.hasCore ? "_core" : ""}${guards}${due}${shape.isClaimed ? "_claimed" : ""}`;
   let statement = statements.get(name);
   if (statement === undefined) {
     statement = { name, text: commitText(shape) };
@@ -45,12 +48,13 @@ export function commitStatement(shape: CommitShape): Statement {
 
 const micros = (column: string): string => `(extract(epoch from ${column}) * 1000000)::bigint`;
 
-/** $1 generation, $2 writer, $3–$10 commits, $11–$22 events, then keys, then core rows, then guards. */
-function commitText({ hasKeys, hasCore, guards, isClaimed }: CommitShape): string {
+/** $1 generation, $2 writer, $3–$10 commits, $11–$22 events, then keys, then core rows, then guards, then due rows. */
+function commitText({ hasKeys, hasCore, guards, hasDue, isClaimed }: CommitShape): string {
   const keysAt = 23;
   const coreAt = hasKeys ? keysAt + 2 : keysAt;
   const guardsAt = hasCore ? coreAt + 5 : coreAt;
   const isGuarded = guards !== "none";
+  const dueAt = isGuarded ? guardsAt + 3 : guardsAt;
   const found = `found as materialized (
   select k.context_id, k.idempotency_key, e.*
   from unnest($${keysAt}::bigint[], $${keysAt + 1}::text[]) k(context_id, idempotency_key)
@@ -88,12 +92,35 @@ function commitText({ hasKeys, hasCore, guards, isClaimed }: CommitShape): strin
   select e.* from unnest($11::bigint[], $12::bigint[], $13::integer[], $14::smallint[], $15::boolean[], $16::uuid[], $17::text[], $18::bytea[], $19::text[], $20::text[], $21::text[], $22::text[])
     e(context_id, "offset", type, format_version, is_control, append_id, idempotency_key, body_digest, source, traceparent, payload, metadata)
   join fenced f on f.context_id = e.context_id
-)${hasCore ? core : ""}
+)${hasCore ? core : ""}${hasDue ? dueText(dueAt) : ""}
 select context_id, ${micros("at")}, null::text, null::bigint, null::bytea, null::text from fenced${
     hasKeys
       ? `\nunion all select context_id, ${micros("created_at")}, idempotency_key, "offset", body_digest, source from found`
       : ""
   }`;
+}
+
+/**
+ * A row that is due after a delay is so at the first whole millisecond after it. Commits of one context follow each other, and those
+ * who claim rows skip what is locked, so nobody waits here for anybody who waits for him.
+ */
+function dueText(at: number): string {
+  const changed = `unnest($${at}::bigint[], $${at + 1}::text[], $${at + 2}::bigint[], $${at + 3}::bigint[], $${at + 4}::bigint[])
+    d(context_id, key, scheduled_at, at_ms, after_ms)
+  join fenced f on f.context_id = d.context_id`;
+  return `, due as (
+  insert into schedule_due as held (context_id, key, scheduled_at, due_at)
+  select d.context_id, d.key, d.scheduled_at, case
+    when d.at_ms >= 0 then timestamptz 'epoch' + d.at_ms * interval '1 millisecond'
+    when d.after_ms >= 0 then now() + (d.after_ms + 1) * interval '1 millisecond'
+    else 'infinity' end
+  from ${changed} where d.scheduled_at > 0
+  order by d.context_id, d.key
+  on conflict (context_id, key) do update set scheduled_at = excluded.scheduled_at, due_at = excluded.due_at, claimed_until = '-infinity'
+), undue as (
+  delete from schedule_due g using ${changed}
+  where d.scheduled_at = 0 and g.context_id = d.context_id and g.key = d.key
+)`;
 }
 
 /** Keeps out the contexts whose root has moved; the roots are looked at once for the statement. */

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { commitStatement } from "./commit.sql.js";
 import { migrateLog, startEngine } from "../engine.fixture.js";
 import * as head from "./head.sql.js";
+import * as schedule from "./schedule.sql.js";
 import { boolArray, byteaArray, int2Array, int4Array, int8Array, textArray, uuidArray } from "./pg-array.js";
 
 const database = useTestDatabase();
@@ -24,7 +25,7 @@ afterAll(() => pool.end());
 const shapes = [false, true].flatMap((hasKeys) =>
   [false, true].flatMap((hasCore) =>
     [false, true].flatMap((isClaimed) =>
-      (["none", "one", "many"] as const).map((guards) => ({ hasKeys, hasCore, guards, isClaimed })),
+      (["none", "one", "many"] as const).map((guards) => ({ hasKeys, hasCore, guards, hasDue: hasCore, isClaimed })),
     ),
   ),
 );
@@ -36,13 +37,17 @@ const ofOne = [
   head.takenKeys,
   head.committedAppends,
   head.claimNextCommit,
+  schedule.definitions,
+  schedule.settleDue,
+  schedule.removeDue,
+  schedule.restoreDue,
   ...shapes.map(commitStatement),
 ];
 
 describe.each(ofOne.map((statement) => [statement.name, statement] as const))("the plan of %s", (_, statement) => {
   it("reads the log by indexes, even as it is made when the tables are small", async () => {
     const rows = await explain(`explain (generic_plan) ${statement.text}`, []);
-    expect(rows).not.toMatch(/Seq Scan on (event|commit|context|core_state|event_type)/);
+    expect(rows).not.toMatch(/Seq Scan on (event|commit|context|core_state|event_type|schedule_due)/);
   });
 
   it("looks into one partition of each table for one context", async () => {
@@ -81,6 +86,14 @@ function valuesFor(name: string, id: number): unknown[] {
       return [ids, textArray(["K"])];
     case "committed_appends":
       return [ids, uuidArray([Buffer.alloc(16, 1)])];
+    case "schedule_definitions":
+      return [ids, int8Array([1])];
+    case "settle_due":
+      return [id, "k", 1, 1];
+    case "remove_due":
+      return [id, "k", 1];
+    case "restore_due":
+      return [ids, textArray(["k"]), int8Array([1]), int8Array([1])];
     case "claim_next_commit":
       return [id];
     default: {
@@ -113,7 +126,8 @@ function valuesFor(name: string, id: number): unknown[] {
       const keys = name.includes("_keys") ? [ids, textArray(["new"])] : [];
       const core = name.includes("_core") ? [1, ids, textArray(["identity"]), int8Array([4]), textArray(["{}"])] : [];
       const guards = name.includes("_guard") ? [ids, ids, int8Array([1])] : [];
-      return [...commit, ...event, ...keys, ...core, ...guards];
+      const due = name.includes("_due") ? [ids, textArray(["k"]), ids, ids, ids] : [];
+      return [...commit, ...event, ...keys, ...core, ...guards, ...due];
     }
   }
 }

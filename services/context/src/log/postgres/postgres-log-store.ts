@@ -4,6 +4,8 @@ import { truncatedError } from "../../core/retention.js";
 import type { EventBodies, FeedCommit, FeedPosition, LogLane, LogStore, OffsetRange, StoredEvent } from "../log-store.js";
 import { commitsAfter, hasCommitsAfter, type FeedRow } from "./feed.sql.js";
 import { PostgresLane } from "./lane.js";
+import type { ScheduleStore } from "../../schedules/contract.js";
+import { PostgresScheduleStore } from "./postgres-schedule-store.js";
 import { PostgresQueries } from "./queries.js";
 import {
   bodiesOf,
@@ -20,11 +22,13 @@ import {
 import { LaneSession, PooledSession } from "./sql-session.js";
 
 export class PostgresLogStore extends PostgresQueries<PooledSession> implements LogStore {
+  readonly schedules: ScheduleStore;
   readonly #pool: Pool;
 
   /** Named statements must keep their plans: `planCacheMode: "force_generic_plan"`. Each lane keeps one connection of the pool. */
   constructor(pool: Pool) {
     super(new PooledSession(pool));
+    this.schedules = new PostgresScheduleStore(this.session);
     this.#pool = pool;
   }
 

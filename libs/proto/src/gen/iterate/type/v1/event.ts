@@ -49,6 +49,32 @@ export interface Source {
     | undefined;
   /** True for records of the platform itself. */
   platform: boolean;
+  /** The schedule that appended the event; absent for every other one. */
+  schedule?: Occurrence | undefined;
+}
+
+/** Occurrence is one firing of a schedule. */
+export interface Occurrence {
+  /** Key of the schedule in its context. */
+  key: string;
+  /** Offset of the event that set it. */
+  scheduledAtOffset: bigint;
+  /** When it was due, in ISO 8601. */
+  at: string;
+  /** Who set it. */
+  definedBy?: Definer | undefined;
+}
+
+/** Definer is who set a schedule: the source of that event, in short. */
+export interface Definer {
+  /** Path of the context whose code or session set it. */
+  origin: string;
+  /** Person or service account it was set for. */
+  principal?:
+    | string
+    | undefined;
+  /** True when the platform itself set it. */
+  platform: boolean;
 }
 
 /** EventInput is one event to append. */
@@ -329,7 +355,14 @@ export const ProcessorLabel: MessageFns<ProcessorLabel> = {
 };
 
 function createBaseSource(): Source {
-  return { origin: "", cause: undefined, principal: undefined, processor: undefined, platform: false };
+  return {
+    origin: "",
+    cause: undefined,
+    principal: undefined,
+    processor: undefined,
+    platform: false,
+    schedule: undefined,
+  };
 }
 
 export const Source: MessageFns<Source> = {
@@ -348,6 +381,9 @@ export const Source: MessageFns<Source> = {
     }
     if (message.platform !== false) {
       writer.uint32(40).bool(message.platform);
+    }
+    if (message.schedule !== undefined) {
+      Occurrence.encode(message.schedule, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -405,6 +441,14 @@ export const Source: MessageFns<Source> = {
             message.platform = reader.bool();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.schedule = Occurrence.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -424,6 +468,7 @@ export const Source: MessageFns<Source> = {
       principal: isSet(object.principal) ? globalThis.String(object.principal) : undefined,
       processor: isSet(object.processor) ? ProcessorLabel.fromJSON(object.processor) : undefined,
       platform: isSet(object.platform) ? globalThis.Boolean(object.platform) : false,
+      schedule: isSet(object.schedule) ? Occurrence.fromJSON(object.schedule) : undefined,
     };
   },
 
@@ -444,6 +489,9 @@ export const Source: MessageFns<Source> = {
     if (message.platform !== false) {
       obj.platform = message.platform;
     }
+    if (message.schedule !== undefined) {
+      obj.schedule = Occurrence.toJSON(message.schedule);
+    }
     return obj;
   },
 
@@ -458,6 +506,242 @@ export const Source: MessageFns<Source> = {
     message.processor = (object.processor !== undefined && object.processor !== null)
       ? ProcessorLabel.fromPartial(object.processor)
       : undefined;
+    message.platform = object.platform ?? false;
+    message.schedule = (object.schedule !== undefined && object.schedule !== null)
+      ? Occurrence.fromPartial(object.schedule)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseOccurrence(): Occurrence {
+  return { key: "", scheduledAtOffset: 0n, at: "", definedBy: undefined };
+}
+
+export const Occurrence: MessageFns<Occurrence> = {
+  encode(message: Occurrence, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.scheduledAtOffset !== 0n) {
+      if (BigInt.asIntN(64, message.scheduledAtOffset) !== message.scheduledAtOffset) {
+        throw new globalThis.Error("value provided for field message.scheduledAtOffset of type int64 too large");
+      }
+      writer.uint32(16).int64(message.scheduledAtOffset);
+    }
+    if (message.at !== "") {
+      writer.uint32(26).string(message.at);
+    }
+    if (message.definedBy !== undefined) {
+      Definer.encode(message.definedBy, writer.uint32(34).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Occurrence {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOccurrence();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.scheduledAtOffset = reader.int64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.at = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.definedBy = Definer.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): Occurrence {
+    return {
+      key: isSet(object.key) ? globalThis.String(object.key) : "",
+      scheduledAtOffset: isSet(object.scheduledAtOffset)
+        ? BigInt(object.scheduledAtOffset)
+        : isSet(object.scheduled_at_offset)
+        ? BigInt(object.scheduled_at_offset)
+        : 0n,
+      at: isSet(object.at) ? globalThis.String(object.at) : "",
+      definedBy: isSet(object.definedBy)
+        ? Definer.fromJSON(object.definedBy)
+        : isSet(object.defined_by)
+        ? Definer.fromJSON(object.defined_by)
+        : undefined,
+    };
+  },
+
+  toJSON(message: Occurrence): unknown {
+    const obj: any = {};
+    if (message.key !== "") {
+      obj.key = message.key;
+    }
+    if (message.scheduledAtOffset !== 0n) {
+      obj.scheduledAtOffset = message.scheduledAtOffset.toString();
+    }
+    if (message.at !== "") {
+      obj.at = message.at;
+    }
+    if (message.definedBy !== undefined) {
+      obj.definedBy = Definer.toJSON(message.definedBy);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<Occurrence>): Occurrence {
+    return Occurrence.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Occurrence>): Occurrence {
+    const message = createBaseOccurrence();
+    message.key = object.key ?? "";
+    message.scheduledAtOffset = (object.scheduledAtOffset !== undefined && object.scheduledAtOffset !== null)
+      ? BigInt(object.scheduledAtOffset)
+      : 0n;
+    message.at = object.at ?? "";
+    message.definedBy = (object.definedBy !== undefined && object.definedBy !== null)
+      ? Definer.fromPartial(object.definedBy)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseDefiner(): Definer {
+  return { origin: "", principal: undefined, platform: false };
+}
+
+export const Definer: MessageFns<Definer> = {
+  encode(message: Definer, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.origin !== "") {
+      writer.uint32(10).string(message.origin);
+    }
+    if (message.principal !== undefined) {
+      writer.uint32(18).string(message.principal);
+    }
+    if (message.platform !== false) {
+      writer.uint32(24).bool(message.platform);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Definer {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDefiner();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.origin = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.principal = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.platform = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): Definer {
+    return {
+      origin: isSet(object.origin) ? globalThis.String(object.origin) : "",
+      principal: isSet(object.principal) ? globalThis.String(object.principal) : undefined,
+      platform: isSet(object.platform) ? globalThis.Boolean(object.platform) : false,
+    };
+  },
+
+  toJSON(message: Definer): unknown {
+    const obj: any = {};
+    if (message.origin !== "") {
+      obj.origin = message.origin;
+    }
+    if (message.principal !== undefined) {
+      obj.principal = message.principal;
+    }
+    if (message.platform !== false) {
+      obj.platform = message.platform;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<Definer>): Definer {
+    return Definer.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Definer>): Definer {
+    const message = createBaseDefiner();
+    message.origin = object.origin ?? "";
+    message.principal = object.principal ?? undefined;
     message.platform = object.platform ?? false;
     return message;
   },
