@@ -271,6 +271,15 @@ describe("a subscription", () => {
     expect(await pod.store.floorsOf(contextId)).toEqual([{ name: "a", configuredAt: second, resumedAt: 14, floor: 1 }]);
   });
 
+  test("that is in a report twice is taken at its furthest", async () => {
+    const path = newPath();
+    await pod.fill(path, 3);
+    const { contextId } = await pod.head(path);
+    const floor = (configuredAt: number, floor: number) => ({ ...address(path), name: "twice", configuredAt, resumedAt: 0, floor });
+    await pod.store.reportFloors([floor(3, 2), floor(3, 4), floor(2, 9), floor(3, 3)]);
+    expect(await pod.store.floorsOf(contextId)).toEqual([{ name: "twice", configuredAt: 3, resumedAt: 0, floor: 4 }]);
+  });
+
   test("configured after the decision is not overtaken by it", async () => {
     const path = await shortened(10, 8);
     const { cache } = pod.engine;

@@ -148,16 +148,19 @@ export const purgeKeys: Statement = {
     select is_likely from left_over`,
 };
 
-/** Takes floors in: owners $1, paths $2, names $3, configured at $4, resumed at $5, floors $6. Of contexts that are there. */
+/**
+ * Takes floors in: owners $1, paths $2, names $3, configured at $4, resumed at $5, floors $6. Of contexts that are there; of a name that
+ * is there twice the furthest.
+ */
 export const reportFloors: Statement = {
   name: "report_floors",
   text: `
     insert into subscription_floor as held (context_id, name, configured_at, resumed_at, floor_offset)
-    select c.context_id, f.name, f.configured_at, f.resumed_at, f.floor_offset
+    select distinct on (c.context_id, f.name) c.context_id, f.name, f.configured_at, f.resumed_at, f.floor_offset
     from unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
       f (owner, path, name, configured_at, resumed_at, floor_offset)
     cross join lateral (select context_id from context where owner = f.owner and path = f.path limit 1) c
-    order by c.context_id, f.name
+    order by c.context_id, f.name, f.configured_at desc, f.resumed_at desc, f.floor_offset desc
     on conflict (context_id, name) do update set configured_at = excluded.configured_at, resumed_at = excluded.resumed_at,
       floor_offset = excluded.floor_offset
     where (excluded.configured_at, excluded.resumed_at, excluded.floor_offset) > (held.configured_at, held.resumed_at, held.floor_offset)`,
