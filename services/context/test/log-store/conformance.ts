@@ -552,6 +552,137 @@ promise("finds events of types in a range, event by event or by the blocks that 
   assert.deepEqual(await offsets(store.eventsOfTypesInBlocks({ contextId, after: 0, through: 2_047 }, types, 2)), [1, 701]);
 });
 
+const dueAt = (scheduledAtOffset: number, atMs: number) => ({ scheduledAtOffset, due: { kind: "at", atMs } as const });
+/** More than other cases leave behind. */
+const everything = 10_000;
+
+promise("writes due rows with the commit that changes them, and gives each to one who claims it", async (scene) => {
+  const [one, other] = (await scene.contexts(2)) as [number, number];
+  const { schedules } = scene.store;
+  const claims = async () => {
+    const page = await schedules.claimDue(everything, 60_000, 1_000);
+    return page.claims.filter(({ contextId }) => contextId === one || contextId === other);
+  };
+  await scene.withLanes(1, async (lane) => {
+    const due = [
+      { key: "past", row: dueAt(1, 0) },
+      { key: "held", row: { scheduledAtOffset: 1, due: { kind: "held" } as const } },
+      { key: "later", row: { scheduledAtOffset: 1, due: { kind: "after", afterMs: 3_600_000 } as const } },
+      { key: "gone", row: dueAt(1, 0) },
+    ];
+    await lane.commit(
+      scene.group(scene.commit(one, { commitNo: 1, due }), scene.commit(other, { commitNo: 1, due: due.slice(0, 1) })),
+    );
+    // One that loses the fence changes nothing.
+    await lane.commit(scene.group(scene.commit(one, { commitNo: 1, due: [{ key: "past", row: null }] })));
+    await lane.commit(scene.group(scene.commit(one, { commitNo: 2, due: [{ key: "gone", row: null }] })));
+    const first = await claims();
+    assert.deepEqual(
+      new Set(first.map(({ contextId, key, dueMs }) => `${contextId} ${key} ${dueMs}`)),
+      new Set([`${one} past 0`, `${other} past 0`]),
+    );
+    assert.deepEqual(
+      first.map(({ scheduledAtOffset }) => scheduledAtOffset),
+      [1, 1],
+    );
+    assert.deepEqual(await claims(), []);
+    // A commit that changes the row ends the claim on it.
+    const claim = first.find(({ contextId }) => contextId === one)!;
+    await lane.commit(scene.group(scene.commit(one, { commitNo: 3, due: [{ key: "past", row: dueAt(3, 1) }] })));
+    await schedules.settleDue(claim, null);
+    assert.deepEqual(
+      (await claims()).map(({ contextId, scheduledAtOffset, dueMs }) => [contextId, scheduledAtOffset, dueMs]),
+      [[one, 3, 1]],
+    );
+  });
+});
+
+promise("never answers a row before it is due, and says how soon the next one is", async (scene) => {
+  const [contextId] = (await scene.contexts(1)) as [number];
+  const { schedules } = scene.store;
+  await scene.withLanes(1, async (lane) => {
+    const row = { scheduledAtOffset: 1, due: { kind: "after", afterMs: 200 } as const };
+    const { atUs } = await lane.commit(scene.group(scene.commit(contextId, { commitNo: 1, due: [{ key: "k", row }] })));
+    for (;;) {
+      const { claims, nowMs, nextInMs } = await schedules.claimDue(everything, 60_000, 500);
+      const claim = claims.find((claim) => claim.contextId === contextId);
+      if (claim === undefined) {
+        assert.ok(nextInMs !== null && nextInMs <= 202);
+        continue;
+      }
+      assert.ok(claim.dueMs * 1_000 >= atUs + 200_000 && claim.dueMs * 1_000 <= atUs + 202_000);
+      assert.ok(nowMs >= claim.dueMs);
+      break;
+    }
+  });
+});
+
+promise("settles a row for whoever has claimed it, and for nobody else", async (scene) => {
+  const [contextId] = (await scene.contexts(1)) as [number];
+  const { schedules } = scene.store;
+  const claim = async (claimMs: number) =>
+    (await schedules.claimDue(everything, claimMs, 0)).claims.find((claim) => claim.contextId === contextId);
+  await scene.withLanes(1, (lane) =>
+    lane.commit(scene.group(scene.commit(contextId, { commitNo: 1, due: [{ key: "k", row: dueAt(1, 5) }] }))).then(() => undefined),
+  );
+  const ended = (await claim(-1))!;
+  const held = (await claim(60_000))!;
+  await schedules.settleDue(ended, null);
+  await schedules.settleDue(held, { kind: "at", atMs: 7 });
+  await schedules.settleDue(held, null);
+  const next = (await claim(60_000))!;
+  assert.equal(next.dueMs, 7);
+  await schedules.settleDue(next, { kind: "held" });
+  assert.equal(await claim(60_000), undefined);
+});
+
+promise("answers the events that define schedules", async (scene) => {
+  const [contextId] = (await scene.contexts(1)) as [number];
+  await scene.withLanes(1, async (lane) => {
+    const commit = scene.commit(contextId, { commitNo: 1, events: [{ payload: '{"n":1.0}' }, {}] });
+    const { atUs } = await lane.commit(scene.group(commit));
+    const places = [1, 3].map((offset) => ({ contextId, offset }));
+    const { source } = commit.commit.rows[0]!.event;
+    assert.deepEqual(await scene.store.schedules.definitions(places), [
+      { contextId, offset: 1, createdAtUs: atUs, formatVersion: 1, payload: '{"n":1.0}', source },
+    ]);
+  });
+});
+
+promise("finds contexts that lack a due row, and restores what they lack", async (scene) => {
+  const [whole, lacking, held, resting] = (await scene.contexts(4)) as [number, number, number, number];
+  const { schedules } = scene.store;
+  const core = (failedAtOffset: number | null) => {
+    const state = JSON.stringify({ k: { key: "k", scheduledAtOffset: 1, failedAtOffset } });
+    return { core: [{ concern: "schedules", asOf: 1, state }], events: [{ isControl: true }] };
+  };
+  const found = async () => {
+    const ids: number[] = [];
+    for (let after = whole - 1; ;) {
+      const { contextIds, throughContextId } = await schedules.lackingDue(after, 2, 1);
+      ids.push(...contextIds);
+      if (throughContextId === null) return ids.filter((id) => [whole, lacking, held, resting].includes(id));
+      after = throughContextId;
+    }
+  };
+  const isHeld = { scheduledAtOffset: 1, due: { kind: "held" } as const };
+  const far = dueAt(1, 4_000_000_000_000);
+  await scene.withLanes(1, async (lane) => {
+    const commits = [
+      scene.commit(whole, { commitNo: 1, ...core(null), due: [{ key: "k", row: far }] }),
+      scene.commit(lacking, { commitNo: 1, ...core(null) }),
+      scene.commit(held, { commitNo: 1, ...core(null), due: [{ key: "k", row: isHeld }] }),
+      scene.commit(resting, { commitNo: 1, ...core(7) }),
+    ];
+    await lane.commit(scene.group(...commits));
+  });
+  assert.deepEqual(await found(), [lacking, held]);
+  const rows = [whole, lacking, held].map((contextId) => ({ contextId, key: "k", ...far }));
+  assert.equal(await schedules.restoreDue(rows), 2);
+  assert.equal(await schedules.restoreDue(rows), 0);
+  assert.deepEqual(await found(), []);
+});
+
 /** Polls the feed until it answers `count` commits: other transactions of the server may hold it back for a moment. */
 async function untilFed(scene: Scene, partition: number, position: Parameters<Scene["store"]["commitsAfter"]>[1], count: number) {
   for (let tries = 0; tries < 20_000; tries += 1) {

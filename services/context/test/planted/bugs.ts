@@ -122,4 +122,25 @@ export const plantedBugs: readonly PlantedBug[] = [
       },
     ],
   },
+  {
+    name: "a schedule is fired from its claimed row, whatever the core state says by then",
+    foundBy: "simulation",
+    edits: [{ file: "core/schedules.ts", from: "  if (isNext) return;\n", to: "  return;\n" }],
+  },
+  {
+    name: "due rows that are missing stay so",
+    foundBy: "simulation",
+    edits: [{ file: "schedules/run.ts", from: "        await sweeper.round();\n", to: "" }],
+  },
+  {
+    name: "a due row is changed by a claim that is over",
+    foundBy: "conformance",
+    edits: [
+      {
+        file: "log/postgres/schedule.sql.ts",
+        from: "delete from schedule_due where context_id = $1 and key = $2 and claimed_until =",
+        to: "delete from schedule_due where context_id = $1 and key = $2 and claimed_until <>",
+      },
+    ],
+  },
 ];

@@ -1,5 +1,6 @@
 /** What befalls a deployment: processes that are gone and come back, a database that is away or restored, a broker that is lost. */
 import type { Random } from "./random.js";
+import { spoilDueRow } from "./schedules.js";
 import type { World } from "./world.js";
 
 /** How far back a restore goes at most, in changes. */
@@ -13,7 +14,7 @@ export async function runChaos(world: World, random: Random, onRestored: () => v
   while (world.isOpen) {
     await time.sleep(random.between(everyMs / 2, everyMs * 2));
     if (!world.isOpen) return;
-    switch (random.between(0, 5)) {
+    switch (random.between(0, 6)) {
       case 0:
         await crashOne(world, random);
         break;
@@ -29,6 +30,9 @@ export async function runChaos(world: World, random: Random, onRestored: () => v
           await restore(world, random);
           onRestored();
         }
+        break;
+      case 4:
+        spoilDueRow(world, random);
         break;
       default:
         await holdTransaction(world, random);
@@ -79,6 +83,7 @@ async function restore(world: World, random: Random): Promise<void> {
   world.log.restore(kept, true);
   world.restores += 1;
   world.truth.restored();
+  world.schedules.restored();
   world.isAway = false;
   for (const at of world.pods.keys()) world.startPod(at);
 }

@@ -1,6 +1,6 @@
 /** One process of the context service, of the classes that ship; only clock, randomness, database and broker are simulated. */
 import { createLog } from "@iterate-platform/service/log";
-import { codedError } from "iterate/lib";
+import { codedError, isCodedError } from "iterate/lib";
 import { JsonThread } from "../../src/json/worker-thread.js";
 import { LogAppender } from "../../src/log/appender.js";
 import { HeadConfirmer } from "../../src/log/confirm.js";
@@ -14,6 +14,10 @@ import { TypeBlocks } from "../../src/log/type-blocks.js";
 import { Waits } from "../../src/log/wait.js";
 import { CommitNews } from "../../src/publish/commit-news.js";
 import { listCommits, type FeedPage } from "../../src/publish/feed.js";
+import { DueBell } from "../../src/schedules/due-bell.js";
+import { ScheduleFirer } from "../../src/schedules/firer.js";
+import { runSchedules } from "../../src/schedules/run.js";
+import { DueSweeper } from "../../src/schedules/sweeper.js";
 import type { Timers } from "../../src/timers.js";
 import type { IdGenerator } from "@iterate-platform/service/ids";
 import type { BrokerConnection, SimulatedBroker } from "./simulated-broker.js";
@@ -55,6 +59,8 @@ export class Pod {
   readonly streams: Streams;
   readonly waits: Waits;
   readonly connection: BrokerConnection;
+  readonly firer: ScheduleFirer;
+  readonly #stopping = new AbortController();
   readonly #gone: Promise<never>;
   #isAlive = true;
   #leave!: (error: Error) => void;
@@ -70,6 +76,7 @@ export class Pod {
       isAway: () => world.isAway,
       isDead: () => !this.#isAlive,
     });
+    const bell = new DueBell();
     this.cache = new HeadCache({ maxContexts: heldContexts, store: this.store });
     this.connection = world.broker.connect();
     this.heads = new HeadConfirmer(this.cache, timers);
@@ -91,6 +98,7 @@ export class Pod {
         world.truth.toldEphemerals(batch);
         this.news.observeEphemerals(batch);
       },
+      onDue: () => bell.ring(),
       writer,
       timers,
       clockMs: () => world.clockMs(),
@@ -115,6 +123,31 @@ export class Pod {
     });
     this.streams = new Streams({ reader: this.reader, heads: this.heads, live: this.news.hub, nowMs: () => timers.nowMs() }, 100);
     this.waits = new Waits({ reader: this.reader, heads: this.heads, live: this.news.hub, maxWaiters: 100, timers });
+    const refresh = (contextIds: readonly number[]) => this.cache.refresh(contextIds);
+    const { schedules: store } = this.store;
+    const { appender, cache } = this;
+    const onFailure = (error: unknown): void => {
+      // The database may be away, or an append not known to have landed: the claim ends by itself.
+      if (!isCodedError(error) || !error.retryable)
+        world.fail(`${name} cannot fire: ${error instanceof Error ? error.stack : String(error)}`);
+    };
+    this.firer = new ScheduleFirer({
+      store,
+      refresh,
+      appender,
+      failpoint: () => undefined,
+      onFailure: (_, error) => onFailure(error),
+    });
+    void runSchedules({
+      firer: this.firer,
+      sweeper: new DueSweeper({ store, reducerVersion: cache.reducerVersion, refresh }),
+      bell,
+      sweepMs: 5_000,
+      timers,
+      stopping: this.#stopping.signal,
+      onRound: () => undefined,
+      onFailure,
+    });
   }
 
   get isAlive(): boolean {
@@ -133,6 +166,7 @@ export class Pod {
   /** From here on it does nothing, and nobody hears of it. Statements that were sent may still run. */
   crash(): void {
     this.#isAlive = false;
+    this.#stopping.abort();
     this.connection.end();
     this.store.end();
     this.#leave(codedError("UNAVAILABLE", `${this.name} is gone`));

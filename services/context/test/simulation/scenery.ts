@@ -62,7 +62,7 @@ export function pickEvents(world: Setting, random: Random, address: ContextAddre
   if (random.chance(0.004))
     return Array.from({ length: 5 }, (_, at) => event({ payload: { serial, at, text: "x".repeat(largeBytes) } }));
   const events = Array.from({ length: count }, (_, at): AppendEvent => {
-    if (random.chance(0.08)) return pickControl(random, serial);
+    if (random.chance(0.12)) return pickControl(random, serial);
     if (random.chance(0.1)) return event({ payload: { serial, at }, isEphemeral: true });
     if (random.chance(0.25)) {
       const key = random.pick(keys);
@@ -78,7 +78,28 @@ export function pickEvents(world: Setting, random: Random, address: ContextAddre
   return events.map((event, at) => ({ ...event, expectedOffset: head + 1 + at }));
 }
 
+/** A few schedules that meet often: set, replaced, set again as they are, cancelled by whatever receipt. */
+function pickSchedule(random: Random, serial: number): AppendEvent {
+  const key = random.pick(["one", "two", "three"]);
+  if (random.chance(0.25)) {
+    const receipt = random.chance(0.5) ? {} : { ifScheduledAtOffset: random.between(1, 40) };
+    return event({ type: itx.scheduleCancelled.type, payload: { key, ...receipt } });
+  }
+  const when = random.pick([
+    { afterMs: random.pick([0, 50, 900, 4_000]) },
+    { everyMs: random.pick([1_000, 1_000, 3_000]) },
+    { at: new Date(Date.UTC(2030, 0, 1) + random.between(0, 15_000)).toISOString() },
+    { cron: "* * * * *", timeZone: "Europe/London", ...random.pick([{}, { catchUp: "skip" }, { catchUp: "all", max: 2 }]) },
+  ]);
+  const events = Array.from({ length: random.pick([1, 1, 2]) }, (_, at) => ({
+    type: random.pick(ordinaryTypes),
+    payload: { serial, at },
+  }));
+  return event({ type: itx.scheduleSet.type, payload: { key, when, events } });
+}
+
 function pickControl(random: Random, serial: number): AppendEvent {
+  if (random.chance(0.5)) return pickSchedule(random, serial);
   const name = random.pick(["one", "two"]);
   switch (random.between(0, 4)) {
     case 0:

@@ -3,6 +3,7 @@ import { runChaos } from "./chaos.js";
 import { Random } from "./random.js";
 import { runFeedReader, runFollower, runReader } from "./readers.js";
 import { addresses, partitions } from "./scenery.js";
+import { runSchedulesAtRest } from "./schedules.js";
 import { VirtualTime } from "./virtual-time.js";
 import { runWaiter } from "./waiters.js";
 import { World } from "./world.js";
@@ -17,6 +18,8 @@ export interface Run {
   /** What was found wrong first, and what happened before it. */
   readonly violation: string | undefined;
   readonly commits: number;
+  /** Occurrences of schedules. */
+  readonly fired: number;
   readonly story: readonly string[];
 }
 
@@ -33,6 +36,7 @@ export async function simulate(seed: number): Promise<Run> {
     ...numbered(random.between(1, 3), "follower", (random, name) => runFollower(world, random, name)),
     ...numbered(random.between(0, 2), "waiter", (random, name) => runWaiter(world, random, name)),
     ...partitions.map((partition) => [`feed ${partition}`, (random: Random) => runFeedReader(world, random, partition)] as const),
+    ["schedules", () => runSchedulesAtRest(world)],
     ["chaos", (random) => runChaos(world, random, () => writers.forEach((writer) => writer.restored()))],
   ];
   for (const [name, run] of actors) {
@@ -53,7 +57,7 @@ export async function simulate(seed: number): Promise<Run> {
   for (const pod of world.pods) pod.crash();
   const commits = [...world.log.contexts].reduce((sum, { commits }) => sum + commits.size, 0);
   for (const writer of world.violation === undefined ? writers : []) writer.checkAll();
-  return { seed, violation: world.violation, commits, story: world.story };
+  return { seed, violation: world.violation, commits, fired: world.schedules.fired, story: world.story };
 }
 
 /** At rest every process agrees with the log. */

@@ -4,6 +4,7 @@ import { Pod } from "./pod.js";
 import type { ContextAddress } from "../../src/log/contract.js";
 import type { Random } from "./random.js";
 import { addresses, hot } from "./scenery.js";
+import { ScheduleTruth } from "./schedule-truth.js";
 import { SimulatedBroker } from "./simulated-broker.js";
 import { SimulatedLog } from "./simulated-log.js";
 import { Truth } from "./truth.js";
@@ -21,6 +22,7 @@ export class World {
   readonly log: SimulatedLog;
   readonly broker: SimulatedBroker;
   readonly truth: Truth;
+  readonly schedules: ScheduleTruth;
   readonly ids: IdGenerator;
   readonly pods: Pod[] = [];
   /** Epochs of partition owners, as leases give them out. */
@@ -46,9 +48,13 @@ export class World {
     this.weather = new Weather(random.fork());
     this.log = new SimulatedLog(
       () => Math.round((epochMs + time.nowMs()) * 1_000),
-      (context, commit) => this.truth.committed(context, commit),
+      (context, commit) => {
+        this.truth.committed(context, commit);
+        this.schedules.committed(context, commit);
+      },
     );
     this.truth = new Truth(this);
+    this.schedules = new ScheduleTruth(this);
     this.broker = new SimulatedBroker(time, random.fork(), () => this.weather.broker());
     const idRandom = random.fork();
     this.ids = createIdGenerator({
