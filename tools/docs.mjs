@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventCatalog, eventFamilies, itx } from "iterate/events";
+import { expressionLimits } from "iterate/expression";
 import { errorCodes, maxContextPathBytes } from "iterate/lib";
 import {
   maxBatchBytes,
@@ -29,6 +30,7 @@ import { allRingsBytes, ringBytes, ringIdleMs } from "../services/context/src/pu
 import { maxAcceptedBytes } from "../services/context/src/publish/live-ephemerals.ts";
 import { maxMessageBytes as maxLiveMessageBytes } from "../services/context/src/publish/live-publisher.ts";
 import { retentionLimits } from "../services/context/src/retention/limits.ts";
+import { resolutionLimits } from "../services/context/src/rules/contract.ts";
 import { claimMs } from "../services/context/src/schedules/firer.ts";
 import { skippedAfterMs } from "../services/context/src/schedules/when.ts";
 import { deliveryBodyWithinMs } from "../services/ingress/src/api/delivery.ts";
@@ -179,6 +181,7 @@ const limits = {
     ["idempotency key", bytes(maxIdempotencyKeyBytes)],
     ["context path", bytes(maxContextPathBytes)],
     ["payload of a control event", bytes(appendLimits.controlBytes)],
+    ["payload of a rule", bytes(appendLimits.ruleBytes)],
     ["nesting of objects and arrays in a body", maxJsonDepth],
     ["slug and version of a processor, each", bytes(appendLimits.labelBytes)],
     ["principal", bytes(appendLimits.principalBytes)],
@@ -192,6 +195,8 @@ const limits = {
   ],
   "A context": [
     ["subscriptions", maxSubscriptions],
+    ["rules", itx.ruleLimits.perContext],
+    ["all rules, as JSON", bytes(itx.ruleLimits.bytesPerContext)],
     ["rules of an append policy", itx.appendPolicyLimits.rules],
     ["patterns of one rule, of each kind", itx.appendPolicyLimits.patterns],
     ["time a key is recognised after its event was given up", days(retentionLimits.keysKeptMs)],
@@ -208,6 +213,20 @@ const limits = {
     ["missed occurrences caught up one by one", itx.scheduleLimits.maxCaughtUp],
     ["lateness of an occurrence that `skip` still fires", `${skippedAfterMs / 1_000} s`],
     ["delay of firings by a process that ends with them", `${claimMs / 1_000} s`],
+  ],
+  "A rule": [
+    ["match", bytes(itx.ruleLimits.matchBytes)],
+    ["target, as JSON", bytes(itx.ruleLimits.targetBytes)],
+    ["description", `${itx.ruleLimits.descriptionChars} characters`],
+    ["instructions", `${itx.ruleLimits.instructionsChars.toLocaleString("en")} characters`],
+    ["TypeScript declarations", bytes(itx.ruleLimits.typesBytes)],
+  ],
+  "An expression": [
+    ["text", bytes(expressionLimits.bytes)],
+    ["steps", expressionLimits.steps],
+    ["nesting of objects and arrays in an argument", expressionLimits.depth],
+    ["rules of one context it goes through", resolutionLimits.depth - 1],
+    ["what rules make of its arguments", `${resolutionLimits.filledChars.toLocaleString("en")} characters`],
   ],
   "Ephemeral events": [
     ["kept of one context, in one process", bytes(ringBytes)],

@@ -1,6 +1,10 @@
 /** Events of the context engine itself. */
 import { z } from "zod";
 import { eventType } from "./event-type.js";
+import { callField } from "./expression-field.js";
+import { rulePayload } from "./rule-payload.js";
+
+export { isConfigMatch, publishedCode, ruleLimits } from "./rule-payload.js";
 
 const offset = z.int().nonnegative();
 const failure = z.object({ code: z.string(), message: z.string().max(2000), stack: z.string().max(8192).optional() });
@@ -10,9 +14,6 @@ export const subscriptionName = z
   .string()
   .regex(/^[A-Za-z0-9_-]{1,128}$/)
   .refine((name) => !["core", "constructor", "prototype", "__proto__"].includes(name), "is reserved");
-
-/** A parsed expression, `["itx", step…]`: a step is a name or `[method, ...args]`. */
-export const parsedExpression = z.tuple([z.literal("itx")], z.union([z.string(), z.tuple([z.string()], z.json())]));
 
 export const created = eventType("itx/created", z.object({ owner: z.string(), path: z.string() }), {
   description: "The context was born; its first event.",
@@ -47,7 +48,7 @@ export const subscriptionConfigured = eventType(
   z.object({
     name: subscriptionName,
     /** What receives the events; null removes the row. */
-    target: parsedExpression.nullable(),
+    target: callField.nullable(),
     /** Types delivered; absent means every event. */
     consumes: z.array(z.string().min(1).max(256)).max(100).optional(),
     /** Offset after which delivery starts; absent means after this event. */
@@ -229,34 +230,12 @@ export const scheduleFailed = eventType(
   },
 );
 
-export const rewriteRuleConfigured = eventType(
-  "itx/rewrite-rule-configured",
-  z.object({
-    /** The expression the rule answers; `itx.config` is the published code of a project. */
-    match: z.literal("itx.config"),
-    /** Null takes the published code away. */
-    target: z
-      .tuple([
-        z.literal("itx"),
-        z.literal("builtins"),
-        z.literal("workers"),
-        z.tuple([
-          z.literal("get"),
-          z.object({
-            source: z.object({ repo: z.string(), commit: z.string() }),
-            digest: z.string(),
-            generation: offset,
-            modules: z
-              .array(z.object({ file: z.string(), module: z.string(), identity: z.string(), classes: z.array(z.string()) }))
-              .max(200),
-            mainModule: z.string().nullable(),
-          }),
-        ]),
-      ])
-      .nullable(),
-  }),
-  { description: "The published code of the project moved to another build, or away.", writer: "platform", control: true },
-);
+export const rewriteRuleConfigured = eventType("itx/rewrite-rule-configured", rulePayload, {
+  description:
+    "A rule says what calls that begin with its match stand for, or masks them; the row `itx.config`, which the platform alone writes, is the published code of the project.",
+  writer: "anyone",
+  control: true,
+});
 
 /** An exact name, or everything that begins with what is before a `*` at its end. */
 const pattern = z

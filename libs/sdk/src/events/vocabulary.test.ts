@@ -19,7 +19,17 @@ describe("the catalog of the platform", () => {
   });
 
   it("is collected from the contract file of every namespace", () => {
-    const machinery = ["event-type", "format", "index", "naming", "nearest", "renamed", "vocabulary"];
+    const machinery = [
+      "event-type",
+      "expression-field",
+      "format",
+      "index",
+      "naming",
+      "nearest",
+      "renamed",
+      "rule-payload",
+      "vocabulary",
+    ];
     const files = readdirSync(import.meta.dirname)
       .filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts"))
       .map((file) => file.slice(0, -".ts".length));

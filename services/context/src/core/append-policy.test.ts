@@ -1,6 +1,7 @@
 import { itx } from "iterate/events";
 import { describe, expect, it } from "vitest";
 import { appendPolicy, checkAgainstPolicy, type AppendToJudge } from "./append-policy.js";
+import { initialCore } from "./fold.js";
 import type { AppendRule } from "./contract.js";
 
 const rule = (fields: Partial<AppendRule>): AppendRule => ({ types: ["*"], paths: ["*"], origins: [], ...fields });
@@ -16,7 +17,9 @@ describe("the fold", () => {
     ["no rules", [], null],
     ["null", null, null],
   ])("keeps what the newest fact says: %s", (_what, rules, state) => {
-    expect(appendPolicy.reduce({ rules: [rule({ types: ["old"] })], configuredAtOffset: 2 }, configured(rules))).toEqual(state);
+    expect(
+      appendPolicy.reduce({ rules: [rule({ types: ["old"] })], configuredAtOffset: 2 }, configured(rules), initialCore),
+    ).toEqual(state);
   });
 });
 

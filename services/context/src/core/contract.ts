@@ -2,6 +2,7 @@
  * The core state of a context: what the platform itself must know to route, deliver and publish. It is a pure fold over the
  * control events, split in concerns that are stored, and rewritten, apart.
  */
+import type { RulesState } from "../rules/contract.js";
 import type { ScheduleWhen } from "../schedules/contract.js";
 
 export interface CoreState {
@@ -9,6 +10,8 @@ export interface CoreState {
   readonly pause: PauseState | null;
   /** Rows by name, in the order of their names. */
   readonly subscriptions: Readonly<Record<string, SubscriptionRow>>;
+  readonly rules: RulesState;
+  /** The rule `itx.config`, which the table of rules shows and does not store. */
   readonly config: ConfigState | null;
   /** Kept by the root of a project alone. */
   readonly project: ProjectState | null;
@@ -58,6 +61,8 @@ export interface SubscriptionRow {
 /** The build that `itx.config` stands for. */
 export interface ConfigState {
   readonly digest: string;
+  /** Path of the repository. */
+  readonly repo: string;
   readonly commitOid: string;
   readonly generation: number;
   readonly modules: readonly ConfigModule[];

@@ -1,6 +1,6 @@
 /** From a stored or incoming payload to the control event that reducers fold: the catalog's schema decides, at both doors. */
 import { newestFormat, type EventTypeDeclaration } from "iterate/events";
-import { codedError } from "iterate/lib";
+import { codedError, isErrorCode, type ErrorCode } from "iterate/lib";
 import type { z } from "zod";
 import type { ControlEvent } from "./contract.js";
 import type { Vocabulary } from "./vocabulary.js";
@@ -36,8 +36,8 @@ export function storedControlEvent(vocabulary: Vocabulary, stored: StoredControl
 }
 
 /**
- * The payload of an incoming event in the newest format. Throws INVALID_INPUT naming the first field that is wrong, or one nobody
- * declared.
+ * The payload of an incoming event in the newest format. Throws INVALID_INPUT, or the code of the field itself, naming the first field
+ * that is wrong, or one nobody declared.
  */
 export function checkedPayload(declaration: EventTypeDeclaration, formatVersion: number, payload: Buffer | null): unknown {
   const { type, earlier } = declaration;
@@ -47,12 +47,18 @@ export function checkedPayload(declaration: EventTypeDeclaration, formatVersion:
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const field = issue === undefined || issue.path.length === 0 ? "payload" : `payload.${issue.path.join(".")}`;
-    throw codedError("INVALID_INPUT", `${type}: ${field}: ${issue?.message ?? "is not what the type declares"}`, { type, field });
+    throw codedError(codeOf(issue), `${type}: ${field}: ${issue?.message ?? "is not what the type declares"}`, { type, field });
   }
   const unknown = undeclaredField(value, parsed.data, "payload");
   if (unknown !== null)
     throw codedError("INVALID_INPUT", `${type}: ${unknown.slice(0, 256)} is not a field of this type`, { type });
   return newestFormat(declaration, { formatVersion, payload: parsed.data });
+}
+
+/** A field that knows its refusal by a code of its own says so in the issue. */
+function codeOf(issue: z.core.$ZodIssue | undefined): ErrorCode {
+  const code: unknown = issue?.code === "custom" ? issue.params?.["code"] : undefined;
+  return isErrorCode(code) ? code : "INVALID_INPUT";
 }
 
 /** The path of the first field of `value` that its schema let fall, at any depth; `null` when it took all of them. */

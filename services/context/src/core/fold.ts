@@ -1,6 +1,6 @@
 /**
- * The fold of the whole core state, and its rows. Every concern has one row for each reducer version; a commit writes the rows of
- * the concerns whose state it changed. All rows of one version are written by processes that fold all concerns, so the newest
+ * The fold of the whole core state, and its rows. Every concern has one row for each reducer version, or a row for each part of its
+ * state; a commit writes those it changed. All rows of one version are written by processes that fold all concerns, so the newest
  * `as_of` among them holds for every one.
  */
 import { appendPolicy } from "./append-policy.js";
@@ -11,6 +11,7 @@ import { pause } from "./pause.js";
 import { project } from "./project.js";
 import type { Reducer } from "./reducer.js";
 import { retention } from "./retention.js";
+import { rules } from "./rules.js";
 import { schedules } from "./schedules.js";
 import { secret } from "./secret.js";
 import { subscriptions } from "./subscriptions.js";
@@ -25,6 +26,7 @@ const reducers = {
   identity,
   pause,
   subscriptions,
+  rules,
   config: configPointer,
   project,
   secret,
@@ -44,6 +46,7 @@ export const initialCore: CoreState = Object.freeze({
   identity: identity.initial,
   pause: pause.initial,
   subscriptions: subscriptions.initial,
+  rules: rules.initial,
   config: configPointer.initial,
   project: project.initial,
   secret: secret.initial,
@@ -57,7 +60,7 @@ export function foldCore(core: CoreState, event: ControlEvent): CoreState {
   let next = core;
   for (const concern of foldingConcerns.get(event.type) ?? []) {
     const before = core[concern];
-    const after = reducerOf(concern).reduce(before, event);
+    const after = reducerOf(concern).reduce(before, event, core);
     if (after !== before) next = { ...next, [concern]: after };
   }
   return next;
@@ -65,7 +68,7 @@ export function foldCore(core: CoreState, event: ControlEvent): CoreState {
 
 /** Throws what the state says against appending `event`; nothing when it may land. */
 export function checkAgainstCore(core: CoreState, event: ControlEvent): void {
-  for (const concern of judgingConcerns.get(event.type) ?? []) reducerOf(concern).check?.(core[concern], event);
+  for (const concern of judgingConcerns.get(event.type) ?? []) reducerOf(concern).check?.(core[concern], event, core);
 }
 
 /** What the rows of a context are known to hold: a concern that is absent may be stored in any state. */
@@ -77,22 +80,40 @@ export function changedConcerns(before: StoredCore, after: CoreState): Concern[]
 }
 
 export interface ConcernRow {
+  /** The concern, or `<concern>/<part>`. */
   readonly concern: string;
   /** Offset folded through. */
   readonly asOf: number;
-  /** JSON of the concern's state. */
+  /** JSON of the state of the concern or of the part. */
   readonly state: string;
+}
+
+/** The rows that hold `after` once they are written over those that hold `before`. */
+export function changedRows(before: StoredCore, after: CoreState, asOf: number): ConcernRow[] {
+  return changedConcerns(before, after).flatMap((concern) => {
+    const { parts } = reducerOf(concern);
+    if (parts === undefined) return { concern, asOf, state: JSON.stringify(after[concern]) };
+    const stored = before[concern] === undefined ? {} : parts.split(before[concern]);
+    return Object.entries(parts.split(after[concern]))
+      .filter(([part, state]) => stored[part] !== state)
+      .map(([part, state]) => ({ concern: `${concern}/${part}`, asOf, state: JSON.stringify(state) }));
+  });
 }
 
 /** The state that rows of this version hold, and the offset it is folded through; 0 when there are none. */
 export function coreFromRows(rows: readonly ConcernRow[]): { core: CoreState; asOf: number } {
   const core: Record<string, unknown> = { ...initialCore };
+  const parts = new Map<Concern, Record<string, unknown>>();
   let asOf = 0;
   for (const row of rows) {
-    if (!(row.concern in reducers)) continue;
-    core[row.concern] = JSON.parse(row.state);
+    const [concern, part] = row.concern.split("/") as [Concern, string?];
+    if (!(concern in reducers)) continue;
+    const state: unknown = JSON.parse(row.state);
+    if (part === undefined) core[concern] = state;
+    else parts.set(concern, { ...parts.get(concern), [part]: state });
     if (row.asOf > asOf) asOf = row.asOf;
   }
+  for (const [concern, held] of parts) core[concern] = reducerOf(concern).parts?.join(held);
   return { core: core as unknown as CoreState, asOf };
 }
 

@@ -3,12 +3,13 @@ import { itx, project } from "iterate/events";
 import type { z } from "zod";
 import type { PauseState } from "./contract.js";
 import type { Reducer } from "./reducer.js";
+import { isHeldRemoval } from "./rules.js";
 
 /**
  * Types that land in a paused context: what pauses and resumes it, and the platform's records of what happened to it. Everything else
  * is refused from everyone: what the platform itself writes on behalf of others, a webhook or a publication, waits for the resume.
  */
-export const exemptFromPause: ReadonlySet<string> = new Set(
+const exemptTypes: ReadonlySet<string> = new Set(
   [
     itx.paused,
     itx.resumed,
@@ -25,6 +26,11 @@ export const exemptFromPause: ReadonlySet<string> = new Set(
     project.projectImported,
   ].map(({ type }) => type),
 );
+
+/** Whether an event lands in a paused context. A rule that is let go does, and goes when the context is resumed. */
+export function landsWhilePaused(type: string, control: { readonly payload: unknown } | undefined): boolean {
+  return exemptTypes.has(type) || (control !== undefined && isHeldRemoval({ type, payload: control.payload }));
+}
 
 export const pause: Reducer<PauseState | null> = {
   initial: null,

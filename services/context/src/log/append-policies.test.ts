@@ -111,6 +111,7 @@ describe("a policy", () => {
 });
 
 describe("what a policy costs", () => {
+  const ownCode = code({ origin: "/a" });
   const statements = async (work: () => Promise<unknown>): Promise<Record<string, number>> => {
     statementCounts.clear();
     await work();
@@ -119,15 +120,15 @@ describe("what a policy costs", () => {
 
   it("is a condition of the commit that any append needs", async () => {
     await configure(one, null);
-    for (const writer of [agents, service]) await append(one, "/a", {}, writer);
+    for (const writer of [ownCode, service]) await append(one, "/a", {}, writer);
     expect(await statements(() => append(one, "/a", {}, service))).toEqual({ commit: 1 });
-    expect(await statements(() => append(one, "/a", {}, agents))).toEqual({ commit_guard_one: 1 });
+    expect(await statements(() => append(one, "/a", {}, ownCode))).toEqual({ commit_guard_one: 1 });
   });
 
   it("is one look at the root for events that no commit stores", async () => {
     await configure(one, null);
-    await append(one, "/a", { ephemeral: true }, agents);
-    expect(await statements(() => append(one, "/a", { ephemeral: true }, agents))).toEqual({ last_commits: 1 });
+    await append(one, "/a", { ephemeral: true }, ownCode);
+    expect(await statements(() => append(one, "/a", { ephemeral: true }, ownCode))).toEqual({ last_commits: 1 });
   });
 
   it("is shared by the appends of one turn", async () => {

@@ -623,7 +623,7 @@ describe("the core state", () => {
 
   it.each([
     ["an unknown field", { name: "a", target: null, extra: 1 }],
-    ["a target that is no expression", { name: "a", target: "itx.a" }],
+    ["a target that is no expression", { name: "a", target: "a.b" }],
     ["a name that would meet a prototype", { name: "constructor", target: null }],
     ["no payload", undefined],
   ])("refuses %s at the door", async (_, payload) => {

@@ -9,10 +9,11 @@ import type { Timers } from "../timers.js";
 import { Vocabulary } from "../core/vocabulary.js";
 import { checkedAppendId, madeAtMs } from "./append-id.js";
 import { AppendPolicies } from "./append-policies.js";
-import type { AppendCommand, Appender, AppendReceipt, ContextAddress, StorableEvent } from "./contract.js";
+import type { AppendCommand, Appender, AppendReceipt, ContextAddress, PolicyGuard, StorableEvent } from "./contract.js";
 import { EventAdmission } from "./event-admission.js";
 import { nameOf, type HeadCache } from "./head-cache.js";
 import type { LogQueries } from "./log-store.js";
+import { OriginJails } from "./origin-jails.js";
 import type { AppendToWrite, LogWriter, StoredAppend } from "./log-writer.js";
 import { SentBefore } from "./sent-before.js";
 import { storableEvents, type Door } from "./storable.js";
@@ -52,14 +53,14 @@ export class LogAppender implements Appender {
   readonly #shards = new Map<string, LogShard>();
   readonly #sentBefore = new Map<LogShard, SentBefore>();
   readonly #policies: AppendPolicies;
+  readonly #jails: OriginJails;
 
   constructor(options: LogAppenderOptions) {
     this.#options = options;
     const { shardOf, timers, json, nowMs } = options;
-    this.#policies = new AppendPolicies({
-      cacheOf: (partition) => shardOf(partition).cache,
-      ...(timers === undefined ? {} : { timers }),
-    });
+    const parts = { cacheOf: (partition: number) => shardOf(partition).cache, ...(timers === undefined ? {} : { timers }) };
+    this.#policies = new AppendPolicies(parts);
+    this.#jails = new OriginJails(parts);
     this.#door = { admission: new EventAdmission(options.vocabulary ?? new Vocabulary()), json, nowMs };
   }
 
@@ -83,7 +84,8 @@ export class LogAppender implements Appender {
     if (command.events.length === 0 && writer.lease === null) return Promise.resolve([]);
     const shard = this.#shardOf(address, name);
     const guard = this.#policies.governs(command) ? this.#policies.guardOf(command, shard.cache) : null;
-    const events = guard === undefined ? this.#admitted(command, storable) : storable;
+    const isJudged = guard === undefined || this.#jails.governs(command);
+    const events = isJudged ? this.#admitted(command, storable, guard) : storable;
     // Whoever waits for it hears of a failure; where nobody does, because the append is answered in another way, it is none.
     if (events instanceof Promise) events.catch(() => undefined);
     if (given === null)
@@ -121,12 +123,17 @@ export class LogAppender implements Appender {
     });
   }
 
-  /** The events, once the project's policy admits them. */
+  /** The events, once the project's policy admits them where its commit does not prove that, and so does the context the code runs in. */
   async #admitted(
     command: AppendCommand,
     storable: readonly StorableEvent[] | Promise<readonly StorableEvent[]>,
+    guard: PolicyGuard | null | undefined,
   ): Promise<readonly StorableEvent[]> {
-    const [events] = await Promise.all([storable, this.#policies.check(command)]);
+    const [events] = await Promise.all([
+      storable,
+      guard === undefined ? this.#policies.check(command) : undefined,
+      this.#jails.governs(command) ? this.#jails.check(command) : undefined,
+    ]);
     return events;
   }
 

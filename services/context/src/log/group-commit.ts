@@ -17,7 +17,7 @@ import { answerCommitted, reloadHeads, type ShardState } from "./batch-truth.js"
 import { giveIds } from "./birth.js";
 import { pause, type Timers } from "../timers.js";
 import { dueChanges } from "../schedules/due.js";
-import { changedConcerns, type ConcernRow, type StoredCore } from "../core/fold.js";
+import { changedRows, type ConcernRow, type StoredCore } from "../core/fold.js";
 import type { CommitCounters } from "./commit-counters.js";
 import type { CommitObserver, ContextHead, EphemeralObserver } from "./contract.js";
 import type { HeadCache } from "./head-cache.js";
@@ -220,7 +220,7 @@ export class GroupCommitter {
         contextId: head.contextId,
         commit,
         guards: guardsOf([batch]),
-        core: changedRows(cache.storedCoreOf(head), commit),
+        core: coreRows(cache.storedCoreOf(head), commit),
         due: dueChanges(head.core, commit.core, commit.firstOffset),
       })),
       typeNumber: (name: string) => types.of(name),
@@ -483,8 +483,7 @@ export class GroupCommitter {
   }
 }
 
-/** Rows of the concerns that differ from what is stored; none for a commit without a control event. */
-function changedRows(storedCore: StoredCore, { commitNo, lastControl, lastOffset, core }: PlannedCommit): ConcernRow[] {
-  if (lastControl !== commitNo) return [];
-  return changedConcerns(storedCore, core).map((concern) => ({ concern, asOf: lastOffset, state: JSON.stringify(core[concern]) }));
+/** Core rows that differ from what is stored; none for a commit without a control event. */
+function coreRows(storedCore: StoredCore, { commitNo, lastControl, lastOffset, core }: PlannedCommit): ConcernRow[] {
+  return lastControl === commitNo ? changedRows(storedCore, core, lastOffset) : [];
 }

@@ -16,6 +16,8 @@ export const appendLimits = {
   chainBytes: 256,
   /** The payload of a type the core state folds. */
   controlBytes: MiB / 4,
+  /** The payload of a rule: its target, with its declarations and prose. */
+  ruleBytes: MiB + MiB / 4,
   /** A W3C traceparent. */
   traceparentBytes: 64,
 } as const;

@@ -13,8 +13,10 @@ import type { Cause, Writer } from "../caller/contract.js";
 import { isTooDeep, loopLimitError, loopLimitFact } from "../caller/loop-guard.js";
 import type { CoreState } from "../core/contract.js";
 import { checkAgainstCore, foldCore } from "../core/fold.js";
-import { exemptFromPause } from "../core/pause.js";
+import { landsWhilePaused } from "../core/pause.js";
 import { bodyDigest } from "../json/body.js";
+import { assertAnswersAppend, assertMayChange } from "../rules/jail.js";
+import { isLoadedCode } from "../rules/wall.js";
 import { isClosed, type ContextHead, type PlacedEphemeral, type PlacedEvent, type StorableEvent } from "./contract.js";
 import { blockOffsets } from "./offset-blocks.js";
 
@@ -240,7 +242,8 @@ class Planner {
   }
 
   #check(event: StorableEvent, writer: Writer): void {
-    if (this.#core.pause !== null && !exemptFromPause.has(event.type)) {
+    if (isLoadedCode(writer)) this.#confirmed(() => assertAnswersAppend(this.#core));
+    if (this.#core.pause !== null && !landsWhilePaused(event.type, event.control)) {
       this.#mustBeConfirmed();
       const { pausedAtOffset } = this.#core.pause;
       throw codedError("STREAM_PAUSED", `the context has been paused since offset ${pausedAtOffset}, until ${itx.resumed.type}`, {
@@ -264,12 +267,21 @@ class Planner {
       );
     }
     if (event.control !== undefined) {
-      try {
-        checkAgainstCore(this.#core, { offset: this.#nextOffset, type: event.type, payload: event.control.payload });
-      } catch (refusal) {
-        this.#mustBeConfirmed();
-        throw refusal;
-      }
+      const control = { offset: this.#nextOffset, type: event.type, payload: event.control.payload };
+      this.#confirmed(() => {
+        assertMayChange(this.#core.rules, control, writer);
+        checkAgainstCore(this.#core, control);
+      });
+    }
+  }
+
+  /** What `judge` refuses is refused by a state that was confirmed. */
+  #confirmed(judge: () => void): void {
+    try {
+      judge();
+    } catch (refusal) {
+      this.#mustBeConfirmed();
+      throw refusal;
     }
   }
 
@@ -277,14 +289,11 @@ class Planner {
   #checkOccurrence(record: StorableEvent | undefined): void {
     if (record?.type !== itx.scheduleFired.type || record.control === undefined) return;
     const { idempotencyKey: key, type, control } = record;
-    try {
+    this.#confirmed(() => {
       if (key !== null && (this.#keys.has(key) || (this.#input.known.get(key) ?? null) !== null))
         throw codedError("OFFSET_CONFLICT", `the occurrence ${JSON.stringify(key)} has been fired`);
       checkAgainstCore(this.#core, { offset: this.#nextOffset, type, payload: control.payload });
-    } catch (refusal) {
-      this.#mustBeConfirmed();
-      throw refusal;
-    }
+    });
   }
 
   #mustBeConfirmed(): void {

@@ -9,6 +9,7 @@ import { SourceStamp } from "../caller/source.js";
 import { checkedPayload } from "../core/control-event.js";
 import type { BodyVerdict } from "../json/body.js";
 import type { JsonThread } from "../json/worker-thread.js";
+import { checkWall } from "../rules/wall.js";
 import { checkSchedule } from "../schedules/admission.js";
 import type { ScheduleDefinition } from "../schedules/contract.js";
 import type { AppendCommand, AppendEvent, ContextAddress, ProcessorLabel, StorableEvent } from "./contract.js";
@@ -101,17 +102,16 @@ function completion(
   const formatVersion = checkedFormat(type, rule, event.formatVersion);
   if (idempotencyKey !== null) checkKey(idempotencyKey, writer, address.owner);
   if (event.processor !== null) checkLabel(event.processor);
-  if (rule.isControl && (payload?.length ?? 0) > appendLimits.controlBytes) {
-    throw codedError(
-      "EVENT_TOO_LARGE",
-      `a payload of ${payload!.length} bytes is over the limit of ${appendLimits.controlBytes} for ${type}`,
-      { limit: appendLimits.controlBytes },
-    );
-  }
+  const limit = type === itx.rewriteRuleConfigured.type ? appendLimits.ruleBytes : appendLimits.controlBytes;
+  if (rule.isControl && (payload?.length ?? 0) > limit)
+    throw codedError("EVENT_TOO_LARGE", `a payload of ${payload!.length} bytes is over the limit of ${limit} for ${type}`, {
+      limit,
+    });
   return ({ problem, digest }) => {
     if (problem !== null) throw codedError("INVALID_JSON", `${type}: ${problem}`, { type });
     const checked =
       rule.isControl || isOfSeveralFormats(rule) ? checkedPayload(rule.declaration!, formatVersion, payload) : undefined;
+    if (rule.isControl) checkWall(type, checked, writer);
     if (type === itx.scheduleSet.type) {
       const definition = checked as ScheduleDefinition;
       checkSchedule({ definition, bytes: payload!.length, address, writer, nowMs: nowMs() }, admission);

@@ -12,12 +12,30 @@ export interface RuleRow {
   readonly target: Expression | null;
   /** One line for lists. */
   readonly description: string | null;
+  /** How it is used, in prose. */
+  readonly instructions: string | null;
+  /** What it takes and answers, as TypeScript declarations. */
+  readonly types: string | null;
   /** Offset of the event that set it. */
   readonly configuredAtOffset: number;
 }
 
 /** Rows by the printed form of their match. */
 export type RuleTable = Readonly<Record<string, RuleRow>>;
+
+/** The rules of a context, in groups by their match: a commit stores the groups it changed, not the table. */
+export interface RulesState {
+  /** By number; one without rows may be absent. */
+  readonly groups: Readonly<Record<string, RuleGroup>>;
+  /** Matches whose rows go when the context is resumed. */
+  readonly held: readonly string[];
+}
+
+export interface RuleGroup {
+  readonly rows: RuleTable;
+  /** Of the rows, as they count against what a context may hold. */
+  readonly bytes: number;
+}
 
 /** The names under `itx.builtins` that something answers. */
 export interface Roots {
@@ -55,18 +73,8 @@ export type Resolution =
       readonly via: readonly RuleRow[];
     };
 
-/** Bounds of a table and of a call through it. */
-export const ruleLimits = {
-  /** Rows of one context: each is read at every load. */
-  rows: 1_000,
-  /** A table, in bytes of JSON. */
-  tableBytes: 4_194_304,
-  /** The target of one rule, in bytes of JSON. */
-  targetBytes: 1_048_576,
-  descriptionChars: 500,
-  instructionsChars: 4_000,
-  /** TypeScript declarations of one rule. */
-  typesBytes: 65_536,
+/** Bounds of a call through a table; those of a table are `ruleLimits` of its events. */
+export const resolutionLimits = {
   /** A call goes through fewer rules of one context than this. */
   depth: 32,
   /** What rules may make of the arguments of one call, in characters of JSON. */

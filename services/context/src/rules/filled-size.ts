@@ -1,16 +1,16 @@
 /** Holes that place one argument twice, in rules that follow one another, double it each time: what they make is held to a size. */
 import { expressionLimits, stepsOf, type Expression, type Json } from "iterate/expression";
 import { codedError } from "iterate/lib";
-import { ruleLimits } from "./contract.js";
+import { resolutionLimits } from "./contract.js";
 
 /** @throws CodedError EXPRESSION_TOO_LONG, INVALID_INPUT: the rules make more, or something deeper, of a call than may be called. */
 export function assertFilledSize(expression: Expression): void {
-  let left: number = ruleLimits.filledChars;
+  let left: number = resolutionLimits.filledChars;
   const measure = (value: Json, depth: number): void => {
     left -= typeof value === "string" ? value.length + 2 : 8;
     if (left < 0)
-      throw codedError("EXPRESSION_TOO_LONG", `the rules make more than ${ruleLimits.filledChars} characters of this call`, {
-        limit: ruleLimits.filledChars,
+      throw codedError("EXPRESSION_TOO_LONG", `the rules make more than ${resolutionLimits.filledChars} characters of this call`, {
+        limit: resolutionLimits.filledChars,
       });
     if (value === null || typeof value !== "object") return;
     if (depth === expressionLimits.depth)

@@ -16,10 +16,10 @@ import {
   type Step,
 } from "iterate/expression";
 import { describe, expect, it, test } from "vitest";
-import { ruleLimits, type ResolveInput, type RuleRow, type RuleTable } from "./contract.js";
+import { resolutionLimits, type ResolveInput, type RuleRow, type RuleTable } from "./contract.js";
 import { resolve } from "./resolve.js";
 import { vocabularyOfRoots } from "./roots.js";
-import { ending, resolveText, tableOf, type Rule } from "./table.fixture.js";
+import { ending, resolveText, ruleRow, tableOf, type Rule } from "./table.fixture.js";
 
 const none = "NO_ITX_EXPRESSION_MATCH";
 const child = { isRoot: false };
@@ -247,10 +247,7 @@ test.each<[string, Rule[], string]>([
 });
 
 describe("a call through a long table", () => {
-  const long = tableOf(...Array.from({ length: ruleLimits.rows - 1 }, (_, at): Rule => [`itx.other${at}.method`, "itx.kv"]), [
-    "itx.db",
-    "itx.kv",
-  ]);
+  const long = tableOf(...Array.from({ length: 999 }, (_, at): Rule => [`itx.other${at}.method`, "itx.kv"]), ["itx.db", "itx.kv"]);
 
   it("looks at the rows alone that begin as it does", () => {
     let looks = 0;
@@ -288,10 +285,7 @@ test("resolution is what trying every row answers, over random tables and calls"
   fc.assert(
     fc.property(rows, calls, fc.boolean(), (given, expression, isRoot) => {
       const table: RuleTable = Object.fromEntries(
-        given.map(({ match, target }, index) => [
-          printExpression(match),
-          { match, target, description: null, configuredAtOffset: index + 1 },
-        ]),
+        given.map(({ match, target }, index) => [printExpression(match), ruleRow(match, target, index + 1)]),
       );
       const input = { table, roots: vocabularyOfRoots, isRoot, expression, caller: "/caller" };
       expect(outcome(() => modelOf(input))).toEqual(outcome(() => endOf(input)));
@@ -333,7 +327,7 @@ function modelOf({ table, isRoot, expression, caller }: ResolveInput): Expressio
     .filter((name) => !isJail && (isRoot || vocabularyOfRoots.isContextRoot(name)))
     .map((name) => ({ match: ["itx", name] as Expression, target: ["itx", "builtins", name] as Expression, isOwn: false }));
   let current = expression;
-  for (let left = ruleLimits.depth; ;) {
+  for (let left = resolutionLimits.depth; ;) {
     if (current[1] === "builtins") return current;
     const [best] = [...own, ...implicit]
       .filter(({ match }) => matchExpression(match, current) !== null)

@@ -15,7 +15,7 @@ import {
   type Step,
 } from "iterate/expression";
 import { codedError, type CodedError } from "iterate/lib";
-import { ruleLimits, type Resolution, type ResolveInput, type RuleRow } from "./contract.js";
+import { resolutionLimits, type Resolution, type ResolveInput, type RuleRow } from "./contract.js";
 import { assertFilledSize } from "./filled-size.js";
 import { indexOf, type Found, type TableIndex } from "./table-index.js";
 
@@ -37,7 +37,8 @@ export function resolve({ table, roots, isRoot, expression, caller }: ResolveInp
     const { row } = found.row;
     via.push(row);
     if (row.target === null) throw noMatch(expression, "a rule masks", via, row);
-    if (via.length >= ruleLimits.depth) throw noMatch(expression, `${ruleLimits.depth} rules lead to no builtin for`, via);
+    if (via.length >= resolutionLimits.depth)
+      throw noMatch(expression, `${resolutionLimits.depth} rules lead to no builtin for`, via);
     current = rewritten(found, row.target, caller);
   }
   return settled(expression, stepsOf(current).slice(1), via, roots);

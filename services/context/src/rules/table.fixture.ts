@@ -1,17 +1,20 @@
 /** Rule tables from text: `[match, target]`, holes included. */
-import { parseExpression, parseTarget, printExpression, toMatch } from "iterate/expression";
+import { parseExpression, parseTarget, printExpression, toMatch, type Expression } from "iterate/expression";
 import type { ResolveInput, Resolution, RuleRow, RuleTable } from "./contract.js";
 import { resolve } from "./resolve.js";
 import { vocabularyOfRoots } from "./roots.js";
 
 export type Rule = readonly [match: string, target: string | null];
 
+export function ruleRow(match: Expression, target: Expression | null, configuredAtOffset: number): RuleRow {
+  return { match, target, description: null, instructions: null, types: null, configuredAtOffset };
+}
+
 export function tableOf(...rules: readonly Rule[]): RuleTable {
   return Object.fromEntries(
     rules.map(([text, target], index): [string, RuleRow] => {
       const match = toMatch(text);
-      const row = { match, target: target === null ? null : parseTarget(target), description: null, configuredAtOffset: index + 1 };
-      return [printExpression(match), row];
+      return [printExpression(match), ruleRow(match, target === null ? null : parseTarget(target), index + 1)];
     }),
   );
 }

@@ -6,6 +6,7 @@ import { checkedPayload } from "../core/control-event.js";
 import type { ContextAddress } from "../log/contract.js";
 import { checkUse, checkWriter, type EventAdmission } from "../log/event-admission.js";
 import { textProblem } from "../log/storable-text.js";
+import { checkWall } from "../rules/wall.js";
 import type { ScheduleDefinition } from "./contract.js";
 import { firingWriter } from "./definition.js";
 import { cronOf } from "./when.js";
@@ -57,8 +58,9 @@ export function checkSchedule({ definition, bytes, address, writer, nowMs }: Sch
     const rule = admission.ruleOf(type);
     checkWriter(type, rule, firing);
     checkUse(type, rule, { address, isEphemeral: false });
-    if (rule.isControl)
-      checkedPayload(rule.declaration!, rule.formatVersion, payload === undefined ? null : Buffer.from(JSON.stringify(payload)));
+    if (!rule.isControl) continue;
+    const bytes = payload === undefined ? null : Buffer.from(JSON.stringify(payload));
+    checkWall(type, checkedPayload(rule.declaration!, rule.formatVersion, bytes), firing);
   }
 }
 
