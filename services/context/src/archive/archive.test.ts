@@ -8,6 +8,7 @@ import { listCommits } from "../publish/feed.js";
 import { PostgresArchiveStore } from "../log/postgres/postgres-archive-store.js";
 import { PostgresLogStore } from "../log/postgres/postgres-log-store.js";
 import { PooledSession, type Statement } from "../log/postgres/sql-session.js";
+import { SchedulePod } from "../schedules/schedules.fixture.js";
 import { ArchivePod, inPieces, newImport } from "./archive.fixture.js";
 
 const database = useTestDatabase();
@@ -106,6 +107,22 @@ describe("an archive", () => {
       await target.sweep();
       expect((await target.head("/short")).core.retention?.firstOffset).toBe(9);
     }));
+
+  test("fires here what it had scheduled, once it is open", async () => {
+    const events = [{ type: "example.com/due" }];
+    const scheduled = await sourceOf([{ type: itx.scheduleSet.type, payload: { key: "k", when: { afterMs: 0 }, events } }]);
+    await elsewhere(async (target, url) => {
+      const pod = new SchedulePod(url);
+      const id = newImport();
+      await target.stage(id, inPieces(scheduled));
+      await pod.firer.round(0);
+      expect(pod.firer.counts.due).toBe(0);
+      await target.open(id);
+      const fired = await pod.untilFired("/", 1);
+      expect(fired.slice(-2).map(({ type }) => type)).toEqual(["example.com/due", itx.scheduleFired.type]);
+      await pod.close();
+    });
+  });
 
   test("of one context holds that context alone", () =>
     elsewhere(async (target) => {

@@ -78,6 +78,8 @@ export interface ArchiveStore {
   stageCommit(id: string, generation: number, commit: StagedCommit): Promise<void>;
   /** What a staged context keeps: its first offset, and that its retention is looked at. */
   stageRetention(contextId: number, firstOffset: number): Promise<void>;
+  /** The schedules of a staged context, which are looked at once it is open. */
+  stageDue(contextId: number, schedules: readonly { readonly key: string; readonly scheduledAtOffset: number }[]): Promise<void>;
   /**
    * One step of giving the staged contexts their name: first those that stand there are closed. True when it may not be all. May be
    * repeated; does nothing for an import that is open already.

@@ -14,6 +14,7 @@ import { storedControlEvent } from "../core/control-event.js";
 import { foldCore, initialCore } from "../core/fold.js";
 import { firstOffsetOf } from "../core/retention.js";
 import type { Vocabulary } from "../core/vocabulary.js";
+import { inForce } from "../schedules/due.js";
 import type { JsonThread } from "../json/worker-thread.js";
 import { AlreadyStored } from "../log/already-stored.js";
 import { checkedAppendId } from "../log/append-id.js";
@@ -186,6 +187,8 @@ class StagedContext {
       await this.#commit();
     }
     if (this.#core.retention !== null) await this.#store.stageRetention(this.#contextId, firstOffset);
+    const schedules = Object.keys(this.#core.schedules).flatMap((key) => inForce(this.#core, key) ?? []);
+    if (schedules.length > 0) await this.#store.stageDue(this.#contextId, schedules);
   }
 
   get #lastEventOffset(): number {

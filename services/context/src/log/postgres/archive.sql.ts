@@ -90,6 +90,14 @@ export const stageRetention: Statement = {
     on conflict (context_id) do nothing`,
 };
 
+/** Schedules $2 of context $1, set at $3, are due once it is open: whoever claims them finds out when they really are. */
+export const stageDue: Statement = {
+  name: "stage_due",
+  text: `
+    insert into schedule_due (context_id, key, scheduled_at, due_at) select $1, s.key, s.scheduled_at, 'infinity'
+    from unnest($2::text[], $3::bigint[]) s(key, scheduled_at) on conflict do nothing`,
+};
+
 /** `[context_id]` of up to $2 contexts of owner $1. */
 export const contextsOf: Statement = {
   name: "contexts_of",
@@ -154,6 +162,8 @@ export const takeContexts: Statement = {
       returning context_id
     ), due as (
       update retention set due_at = now() where context_id in (select context_id from taken)
+    ), scheduled as (
+      update schedule_due set due_at = now() where context_id in (select context_id from taken)
     )
     select context_id from taken`,
 };
@@ -207,6 +217,7 @@ export const removeContext: Statement = {
       kept_values as (delete from kv where context_id = $1),
       kept_totals as (delete from kv_total where context_id = $1),
       truncations as (delete from truncation where context_id = $1),
+      due_rows as (delete from schedule_due where context_id = $1),
       kept as (delete from retention where context_id = $1 and first_offset < 9007199254740991)
     delete from context where context_id = $1`,
 };

@@ -94,6 +94,15 @@ export class PostgresArchiveStore implements ArchiveStore {
     await this.#session.query(sql.stageRetention, [contextId, firstOffset]);
   }
 
+  async stageDue(contextId: number, schedules: readonly { readonly key: string; readonly scheduledAtOffset: number }[]) {
+    const keys = textArray(schedules.map(({ key }) => key));
+    await this.#session.query(sql.stageDue, [
+      contextId,
+      keys,
+      int8Array(schedules.map(({ scheduledAtOffset }) => scheduledAtOffset)),
+    ]);
+  }
+
   async openStep(id: string, owner: string): Promise<boolean> {
     const [found] = await this.#session.query<readonly [boolean]>(sql.findImport, [id]);
     if (found === undefined) return false;
