@@ -11,59 +11,76 @@ import type { BuiltinRoot, Member, Members, Method } from "./capability.js";
 export type Answer =
   { readonly kind: "value"; readonly value: unknown } | { readonly kind: "stream"; readonly items: AsyncIterable<unknown> };
 
-type Place<Call> =
-  | { readonly kind: "member"; readonly member: Member<Call>; readonly handle: unknown }
-  | { readonly kind: "handle"; readonly methods: Members<Call>; readonly handle: unknown }
-  | Answer;
+/** What steps ask for, known before anything is called. */
+interface Plan<Call> {
+  /** All but the first are made of the handle that the one before answered. */
+  readonly calls: readonly { readonly method: Method<Call>; readonly args: readonly unknown[] }[];
+  /** Properties of the last answer, from the outside in. */
+  readonly properties: readonly string[];
+  /** The steps up to the last call, and up to each property, as they are named in errors. */
+  readonly name: string;
+}
 
 /**
- * @param steps from the root's own step on.
+ * @param steps from the root's own step on. Nothing is called unless all of them lead somewhere and every argument fits.
  * @throws CodedError NOT_A_METHOD naming the step and the nearest member, INVALID_INPUT naming the argument, and what the method throws.
  */
 export async function evaluate<Call>(root: BuiltinRoot<Call>, steps: readonly Step[], call: Call): Promise<Answer> {
+  const { calls, properties, name } = planned(root, steps);
+  let answer: unknown;
+  for (const { method, args } of calls) answer = await method.call(call, args, answer);
+  if (isStream(answer)) {
+    if (properties.length > 0) throw notAMethod(`${name} is a stream: nothing can follow it, such as .${properties[0]}`, name);
+    return { kind: "stream", items: answer };
+  }
+  let value = answer;
+  let place = name;
+  for (const property of properties) {
+    value = propertyOf(value, property, place);
+    place += `.${property}`;
+  }
+  return { kind: "value", value };
+}
+
+function planned<Call>(root: BuiltinRoot<Call>, steps: readonly Step[]): Plan<Call> {
+  const calls: { method: Method<Call>; args: readonly unknown[] }[] = [];
+  let members: Members<Call> | null = { [root.name]: root.member };
+  /** A method that is named and not called yet. */
+  let named: Method<Call> | null = null;
   let name = "itx";
-  let place: Place<Call> = { kind: "handle", methods: { [root.name]: root.member }, handle: undefined };
-  for (const step of steps) {
-    place = await next(place, step, name, call);
-    name += nameOf(step) === "" ? "()" : `.${nameOf(step)}${argsOf(step) === null ? "" : "()"}`;
-  }
-  if (place.kind === "value" || place.kind === "stream") return place;
-  if (place.kind === "member" && place.member.kind === "method")
-    throw notAMethod(`${name} is a method; call it: ${place.member.example}`, name);
-  throw notAMethod(`${name} answers nothing by itself; go on with ${listed(membersOf(place))}`, name);
-}
-
-async function next<Call>(place: Place<Call>, step: Step, before: string, call: Call): Promise<Place<Call>> {
-  const args = argsOf(step);
-  switch (place.kind) {
-    case "value":
-      if (args !== null) throw notAMethod(`${before} is data: it has properties and no methods, such as ${shown(step)}`, before);
-      return { kind: "value", value: propertyOf(place.value, nameOf(step), before) };
-    case "stream":
-      throw notAMethod(`${before} is a stream: nothing can follow it, such as ${shown(step)}`, before);
-    default: {
-      const member = memberOf(place, step, before);
-      const path = nameOf(step) === "" ? before : `${before}.${nameOf(step)}`;
-      if (args === null) return { kind: "member", member, handle: place.handle };
-      if (member.kind === "group")
-        throw notAMethod(`${path} is no method; call one of ${listed(Object.keys(member.members))}`, path);
-      return await called(member, checkedArgs(member, args, path), place.handle, call);
+  for (const [at, step] of steps.entries()) {
+    if (members === null && named === null) return { calls, properties: propertiesFrom(steps.slice(at), name), name };
+    const args = argsOf(step);
+    const member: Member<Call> = named !== null && nameOf(step) === "" ? named : memberOf(members ?? {}, nameOf(step), name);
+    const path = nameOf(step) === "" ? name : `${name}.${nameOf(step)}`;
+    if (args === null) {
+      members = member.kind === "group" ? member.members : null;
+      named = member.kind === "method" ? member : null;
+      name = path;
+      continue;
     }
+    if (member.kind === "group") throw notAMethod(`${path} is no method; call one of ${listed(Object.keys(member.members))}`, path);
+    calls.push({ method: member, args: checkedArgs(member, args, path) });
+    members = member.methods;
+    named = null;
+    name = `${path}()`;
   }
+  if (named !== null) throw notAMethod(`${name} is a method; call it: ${named.example}`, name);
+  if (members !== null) throw notAMethod(`${name} answers nothing by itself; go on with ${listed(Object.keys(members))}`, name);
+  return { calls, properties: [], name };
 }
 
-function memberOf<Call>(place: Exclude<Place<Call>, Answer>, step: Step, before: string): Member<Call> {
-  const name = nameOf(step);
-  if (name === "" && place.kind === "member") return place.member;
-  const members = place.kind === "handle" ? place.methods : place.member.kind === "group" ? place.member.members : {};
+/** After an answer. Throws NOT_A_METHOD for a call: what was answered is data. */
+function propertiesFrom(steps: readonly Step[], name: string): string[] {
+  return steps.map((step) => {
+    if (argsOf(step) === null) return nameOf(step);
+    throw notAMethod(`${name} is data: it has properties and no methods, such as ${shown(step)}`, name);
+  });
+}
+
+function memberOf<Call>(members: Members<Call>, name: string, before: string): Member<Call> {
   if (Object.hasOwn(members, name)) return members[name]!;
   throw unknownMember(before, name, Object.keys(members));
-}
-
-async function called<Call>(method: Method<Call>, args: readonly unknown[], handle: unknown, call: Call): Promise<Place<Call>> {
-  const answer: unknown = await method.call(call, args, handle);
-  if (method.methods !== null) return { kind: "handle", methods: method.methods, handle: answer };
-  return isStream(answer) ? { kind: "stream", items: answer } : { kind: "value", value: answer };
 }
 
 function checkedArgs<Call>(method: Method<Call>, args: readonly unknown[], path: string): readonly unknown[] {
@@ -95,11 +112,6 @@ function propertyOf(value: unknown, name: string, before: string): unknown {
     throw notAMethod(`${before} is ${what}: it has no property ${JSON.stringify(name)}`, before);
   }
   return Object.hasOwn(value, name) ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
-}
-
-function membersOf<Call>(place: Exclude<Place<Call>, Answer>): string[] {
-  if (place.kind === "handle") return Object.keys(place.methods);
-  return place.member.kind === "group" ? Object.keys(place.member.members) : [];
 }
 
 function isStream(value: unknown): value is AsyncIterable<unknown> {

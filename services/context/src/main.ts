@@ -20,12 +20,14 @@ import { secretHandlers, secretRules } from "./api/secret.js";
 import { chainNames } from "./caller/writer.js";
 import { config } from "./config.js";
 import { builtinRoots } from "./invoke/builtins.js";
+import { Describer } from "./invoke/describer.js";
 import { Invoker } from "./invoke/invoker.js";
 import { LocalLogs } from "./invoke/local-log.js";
 import { CapabilityProvider } from "./invoke/provider.js";
 import { followProviders } from "./invoke/providers.js";
 import { Registry } from "./invoke/registry.js";
 import { Resolver } from "./invoke/resolver.js";
+import { describeRoot } from "./invoke/roots/describe.js";
 import { Kv } from "./kv/kv.js";
 import { vocabularyOfRoots } from "./rules/roots.js";
 import { Vocabulary } from "./core/vocabulary.js";
@@ -129,18 +131,21 @@ await runService({
       ...readHandlers({ reader: reads, mixed, heads: reads, streams, waits, past: reads }),
     };
     const kv = new Kv({ heads: reads, storeOf: ({ owner, path }) => shards.of(partitionOf(owner, path)).kv });
-    const builtins = builtinRoots({ heads: reads, kv, forget: (address) => reads.forget(address) });
+    const resolver = new Resolver({ heads: reads, roots: vocabularyOfRoots });
+    const builtins = builtinRoots({ heads: reads, resolver, kv, forget: (address) => reads.forget(address) });
     const own = new Set(builtins.map(({ name }) => name));
     const providers = [...(config.capabilityProviders ?? [])].map(
       ([name, url]) => new CapabilityProvider({ name, url, trust, log, isTaken: (root) => own.has(root) }),
     );
     const registry = new Registry(builtins, providers);
     const following = followProviders(providers, realTimers, runtime.stopping);
-    const resolver = new Resolver({ heads: reads, roots: vocabularyOfRoots });
-    const invoker = new Invoker({ registry, resolver, logs: new LocalLogs(logHandlers), newChain });
+    const logs = new LocalLogs(logHandlers);
+    const invoker = new Invoker({ registry, resolver, logs, newChain });
+    const describer = new Describer({ registry, resolver, heads: reads, logs });
+    registry.add(describeRoot((call, asked) => describer.describe(call.address, asked, call)));
     grpc.add(
       ContextServiceService,
-      { ...logHandlers, ...invokeHandlers(invoker) },
+      { ...logHandlers, ...invokeHandlers({ invoker, describer }) },
       { ...appendRules, ...readRules, ...invokeRules },
     );
     const feed = {

@@ -4,21 +4,36 @@ import type { Expression as ExpressionMessage } from "@iterate-platform/proto/it
 import type { HandlerOf, MethodRule } from "@iterate-platform/service/grpc-server";
 import { assertExpression, parseExpression, type Expression } from "iterate/expression";
 import { codedError } from "iterate/lib";
-import type { Invoker } from "../invoke/invoker.js";
+import type { Describer } from "../invoke/describer.js";
+import { callerPathOf, type Invoker } from "../invoke/invoker.js";
 import { jsonProblem } from "../json/scan.js";
+import { descriptionMessage } from "./describe.js";
 import { addressOf } from "./input.js";
 
-type Methods = Pick<ContextServiceService, "invoke">;
+type Methods = Pick<ContextServiceService, "invoke" | "describe">;
 
 const callers: MethodRule = { services: ["ingress", "runner", "bundler"], execution: "allowed", person: "allowed" };
 
-export const invokeRules: Record<keyof Methods, MethodRule> = { invoke: callers };
+export const invokeRules: Record<keyof Methods, MethodRule> = { invoke: callers, describe: callers };
 
-export function invokeHandlers(invoker: Invoker): { readonly [Name in keyof Methods]: HandlerOf<Methods[Name]> } {
+export interface InvokeParts {
+  readonly invoker: Invoker;
+  readonly describer: Describer;
+}
+
+export function invokeHandlers({ invoker, describer }: InvokeParts): {
+  readonly [Name in keyof Methods]: HandlerOf<Methods[Name]>;
+} {
   return {
     invoke: async function* ({ context, expression }, call) {
       const address = addressOf(context, call.caller);
       for await (const part of invoker.invoke(address, expressionOf(expression), call)) yield { part };
+    },
+    describe: async ({ context, expression }, incoming) => {
+      const address = addressOf(context, incoming.caller);
+      const asked: Expression = expression === undefined ? ["itx"] : expressionOf(expression);
+      const callerPath = callerPathOf(address, incoming.caller);
+      return descriptionMessage(await describer.describe(address, asked, { callerPath, incoming }));
     },
   };
 }

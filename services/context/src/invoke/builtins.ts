@@ -7,15 +7,25 @@ import { abortRoot } from "./roots/abort.js";
 import { identityRoots } from "./roots/identity.js";
 import { kvRoot } from "./roots/kv.js";
 import { logRoots } from "./roots/log.js";
+import { ruleRoots } from "./roots/rules.js";
 import { subscriptionsRoot } from "./roots/subscriptions.js";
+import type { Resolver } from "./resolver.js";
 
 export interface BuiltinParts {
   readonly heads: Heads;
+  readonly resolver: Resolver;
   readonly kv: Kv;
   /** Drops what this process holds of a context. */
   readonly forget: (address: ContextAddress) => void;
 }
 
-export function builtinRoots({ heads, kv, forget }: BuiltinParts): ContextRoot[] {
-  return [...identityRoots(heads), ...logRoots, abortRoot(forget), subscriptionsRoot(heads), kvRoot(kv)];
+export function builtinRoots({ heads, resolver, kv, forget }: BuiltinParts): ContextRoot[] {
+  return [
+    ...identityRoots(heads),
+    ...logRoots,
+    abortRoot(forget),
+    subscriptionsRoot(heads),
+    ...ruleRoots(heads, resolver),
+    kvRoot(kv),
+  ];
 }

@@ -60,6 +60,7 @@ export class Invoker {
       signal,
       writer: writerOf(caller, this.#parts.newChain),
       log: this.#parts.logs.of(address, call),
+      incoming: call,
     };
   }
 }

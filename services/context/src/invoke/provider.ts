@@ -35,6 +35,7 @@ export class CapabilityProvider {
   readonly #parts: ProviderParts;
   #roots: ReadonlyMap<string, Root> = new Map();
   #isHeard = false;
+  #isAnswering = false;
 
   constructor(parts: ProviderParts) {
     this.name = parts.name;
@@ -52,6 +53,11 @@ export class CapabilityProvider {
     return this.#isHeard;
   }
 
+  /** Whether it answered when it was asked last. */
+  get isAnswering(): boolean {
+    return this.#isAnswering;
+  }
+
   /** Asks it for its roots. A failure changes nothing but the log. */
   async refresh(): Promise<void> {
     const { log, isTaken } = this.#parts;
@@ -65,7 +71,9 @@ export class CapabilityProvider {
       }
       this.#roots = taken;
       this.#isHeard = true;
+      this.#isAnswering = true;
     } catch (error) {
+      this.#isAnswering = false;
       log.warn("a service does not say which roots it answers", { service: this.name, error });
     }
   }

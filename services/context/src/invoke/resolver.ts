@@ -10,8 +10,8 @@ import { readableCore, type Heads } from "../log/confirm.js";
 import type { ContextAddress } from "../log/contract.js";
 import type { Resolution, Roots, RuleRow, RuleTable } from "../rules/contract.js";
 import { resolve } from "../rules/resolve.js";
+import { ruleTable } from "../rules/table.js";
 import { invokeLimits } from "./contract.js";
-import { tableOf } from "./table.js";
 
 /** Where an expression ended. */
 export interface Resolved {
@@ -63,7 +63,7 @@ export class Resolver {
   /** One context's part of it. Throws as `resolve`. */
   async resolveIn(address: ContextAddress, expression: Expression, caller: string): Promise<Resolution> {
     const head = await this.#parts.heads.confirm(address);
-    const table = tableOf(head === undefined ? initialCore : readableCore(head));
+    const table = ruleTable(head === undefined ? initialCore : readableCore(head));
     const isRoot = address.path === "/" || address.owner === "global";
     try {
       return resolve({ table, roots: this.#parts.roots, isRoot, expression, caller });

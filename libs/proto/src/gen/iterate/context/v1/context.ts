@@ -23,6 +23,7 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { Status } from "../../../google/rpc/status.js";
+import { Method } from "../../capability/v1/capability.js";
 import { ContextAddress } from "../../type/v1/context.js";
 import { Event, EventInput, Source } from "../../type/v1/event.js";
 import { Expression, ResultPart } from "../../type/v1/invocation.js";
@@ -30,6 +31,63 @@ import { Expression, ResultPart } from "../../type/v1/invocation.js";
 export const protobufPackage = "iterate.context.v1";
 
 export const protobufFileName = "iterate/context/v1/context.proto";
+
+/** CapabilityState says whether something answers. */
+export enum CapabilityState {
+  /** CAPABILITY_STATE_UNSPECIFIED - Not set. */
+  CAPABILITY_STATE_UNSPECIFIED = 0,
+  /** CAPABILITY_STATE_BOUND - It does. */
+  CAPABILITY_STATE_BOUND = 1,
+  /** CAPABILITY_STATE_MASKED - A rule masks it. */
+  CAPABILITY_STATE_MASKED = 2,
+  /** CAPABILITY_STATE_DANGLING - It leads to nothing. */
+  CAPABILITY_STATE_DANGLING = 3,
+  /** CAPABILITY_STATE_OFFLINE - The service that answers it is away. */
+  CAPABILITY_STATE_OFFLINE = 4,
+  UNRECOGNIZED = -1,
+}
+
+export function capabilityStateFromJSON(object: any): CapabilityState {
+  switch (object) {
+    case 0:
+    case "CAPABILITY_STATE_UNSPECIFIED":
+      return CapabilityState.CAPABILITY_STATE_UNSPECIFIED;
+    case 1:
+    case "CAPABILITY_STATE_BOUND":
+      return CapabilityState.CAPABILITY_STATE_BOUND;
+    case 2:
+    case "CAPABILITY_STATE_MASKED":
+      return CapabilityState.CAPABILITY_STATE_MASKED;
+    case 3:
+    case "CAPABILITY_STATE_DANGLING":
+      return CapabilityState.CAPABILITY_STATE_DANGLING;
+    case 4:
+    case "CAPABILITY_STATE_OFFLINE":
+      return CapabilityState.CAPABILITY_STATE_OFFLINE;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return CapabilityState.UNRECOGNIZED;
+  }
+}
+
+export function capabilityStateToJSON(object: CapabilityState): string {
+  switch (object) {
+    case CapabilityState.CAPABILITY_STATE_UNSPECIFIED:
+      return "CAPABILITY_STATE_UNSPECIFIED";
+    case CapabilityState.CAPABILITY_STATE_BOUND:
+      return "CAPABILITY_STATE_BOUND";
+    case CapabilityState.CAPABILITY_STATE_MASKED:
+      return "CAPABILITY_STATE_MASKED";
+    case CapabilityState.CAPABILITY_STATE_DANGLING:
+      return "CAPABILITY_STATE_DANGLING";
+    case CapabilityState.CAPABILITY_STATE_OFFLINE:
+      return "CAPABILITY_STATE_OFFLINE";
+    case CapabilityState.UNRECOGNIZED:
+    default:
+      return "UNRECOGNIZED";
+  }
+}
 
 /** AppendRequest is one atomic append. */
 export interface AppendRequest {
@@ -201,7 +259,11 @@ export interface DescribeContextRequest {
     | ContextAddress
     | undefined;
   /** Describe it as it was after the event at this offset, 0 before the first one; absent is now. At most the head. */
-  atOffset?: bigint | undefined;
+  atOffset?:
+    | bigint
+    | undefined;
+  /** Answer its rules too, which may be megabytes. */
+  includeRules?: boolean | undefined;
 }
 
 /**
@@ -233,6 +295,26 @@ export interface DescribeContextResponse {
   projectSlug: string;
   /** Offset that everything but the head, the commits and the birth time is as of. */
   asOfOffset: bigint;
+  /** Rules of the context, by their matches, when they were asked for; the published code of a project is among them, as `itx.config`. */
+  rules: Rule[];
+}
+
+/** Rule says what calls of a context that begin with its match stand for. */
+export interface Rule {
+  /** Canonical text of the expression that calls begin with, `itx.db`. */
+  match: string;
+  /** Canonical text of the expression they stand for, with its holes; absent masks what would answer beneath. */
+  target?:
+    | string
+    | undefined;
+  /** One line for lists. */
+  description: string;
+  /** How what it stands for is used, in prose. */
+  instructions: string;
+  /** What it takes and answers, as TypeScript declarations. */
+  types: string;
+  /** Offset of the event that configured this row. */
+  configuredAtOffset: bigint;
 }
 
 /** Retention says how much of its log a context keeps. With neither place nor age it keeps what is there. */
@@ -314,6 +396,92 @@ export interface InvokeRequest {
 export interface InvokeResponse {
   /** One part of it. */
   part?: ResultPart | undefined;
+}
+
+/** DescribeRequest names what is described. */
+export interface DescribeRequest {
+  /** Context whose rules say what the expression stands for. */
+  context?:
+    | ContextAddress
+    | undefined;
+  /** What is described; absent, or `itx` alone, is the context itself. */
+  expression?: Expression | undefined;
+}
+
+/** DescribeResponse is all that somebody who knows nothing else needs to call what is described. */
+export interface DescribeResponse {
+  /** What is described, as text. */
+  expression: string;
+  /** Path of the context it was asked of. */
+  path: string;
+  /** Whether it answers now. */
+  state: CapabilityState;
+  /** What it is, one sentence. */
+  summary: string;
+  /** How it is used; empty when nobody said. */
+  instructions: string;
+  /** TypeScript declarations. */
+  types: string;
+  /** Its methods; paths are from `itx` on, as they are called here. */
+  methods: Method[];
+  /** The rules that make it what it is, first to last; none when the platform answers it by itself. */
+  rules: DescribedRule[];
+  /** What can be described further. */
+  entries: DescribedEntry[];
+  /** What it stands for; absent unless it is bound. */
+  standsFor?:
+    | FixedPoint
+    | undefined;
+  /** Why the caller may not call it: an error code; empty when they may. */
+  refusalCode: string;
+  /** And its message. */
+  refusalMessage: string;
+  /** All of it in words. */
+  text: string;
+}
+
+/** DescribedRule is a rule that a description rests on. */
+export interface DescribedRule {
+  /** Path of the context whose table it is in. */
+  path: string;
+  /** What a call begins with, as text. */
+  match: string;
+  /** What it stands for, as text; empty for a mask. */
+  target: string;
+  /** One line about it. */
+  description: string;
+  /** Offset of the event that set it, in the log of that context. */
+  configuredAtOffset: bigint;
+  /** Who set it; absent when the log does not keep that event any more. */
+  by?: RuleAuthor | undefined;
+}
+
+/** RuleAuthor says who set a rule. */
+export interface RuleAuthor {
+  /** Context whose code or session did. */
+  origin: string;
+  /** Person it was done for; empty when there is none. */
+  principal: string;
+  /** True for the platform itself. */
+  platform: boolean;
+}
+
+/** DescribedEntry is something that can be described further. */
+export interface DescribedEntry {
+  /** The expression to ask for. */
+  expression: string;
+  /** What it is, one line. */
+  summary: string;
+  /** Whether it answers now. */
+  state: CapabilityState;
+}
+
+/** FixedPoint is where an expression ends. */
+export interface FixedPoint {
+  /** Path of the context that answers. */
+  path: string;
+  /** The expression there, from `itx.builtins` on. */
+  expression: string;
 }
 
 function createBaseAppendRequest(): AppendRequest {
@@ -1758,7 +1926,7 @@ export const WaitForEventResponse: MessageFns<WaitForEventResponse> = {
 };
 
 function createBaseDescribeContextRequest(): DescribeContextRequest {
-  return { context: undefined, atOffset: undefined };
+  return { context: undefined, atOffset: undefined, includeRules: undefined };
 }
 
 export const DescribeContextRequest: MessageFns<DescribeContextRequest> = {
@@ -1771,6 +1939,9 @@ export const DescribeContextRequest: MessageFns<DescribeContextRequest> = {
         throw new globalThis.Error("value provided for field message.atOffset of type int64 too large");
       }
       writer.uint32(16).int64(message.atOffset);
+    }
+    if (message.includeRules !== undefined) {
+      writer.uint32(24).bool(message.includeRules);
     }
     return writer;
   },
@@ -1804,6 +1975,14 @@ export const DescribeContextRequest: MessageFns<DescribeContextRequest> = {
             message.atOffset = reader.int64() as bigint;
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.includeRules = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1824,6 +2003,11 @@ export const DescribeContextRequest: MessageFns<DescribeContextRequest> = {
         : isSet(object.at_offset)
         ? BigInt(object.at_offset)
         : undefined,
+      includeRules: isSet(object.includeRules)
+        ? globalThis.Boolean(object.includeRules)
+        : isSet(object.include_rules)
+        ? globalThis.Boolean(object.include_rules)
+        : undefined,
     };
   },
 
@@ -1834,6 +2018,9 @@ export const DescribeContextRequest: MessageFns<DescribeContextRequest> = {
     }
     if (message.atOffset !== undefined) {
       obj.atOffset = message.atOffset.toString();
+    }
+    if (message.includeRules !== undefined) {
+      obj.includeRules = message.includeRules;
     }
     return obj;
   },
@@ -1849,6 +2036,7 @@ export const DescribeContextRequest: MessageFns<DescribeContextRequest> = {
     message.atOffset = (object.atOffset !== undefined && object.atOffset !== null)
       ? BigInt(object.atOffset)
       : undefined;
+    message.includeRules = object.includeRules ?? undefined;
     return message;
   },
 };
@@ -1865,6 +2053,7 @@ function createBaseDescribeContextResponse(): DescribeContextResponse {
     retention: undefined,
     projectSlug: "",
     asOfOffset: 0n,
+    rules: [],
   };
 }
 
@@ -1917,6 +2106,9 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
         throw new globalThis.Error("value provided for field message.asOfOffset of type int64 too large");
       }
       writer.uint32(80).int64(message.asOfOffset);
+    }
+    for (const v of message.rules) {
+      Rule.encode(v!, writer.uint32(90).fork()).join();
     }
     return writer;
   },
@@ -2014,6 +2206,14 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
             message.asOfOffset = reader.int64() as bigint;
             continue;
           }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.rules.push(Rule.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2068,6 +2268,9 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
         : isSet(object.as_of_offset)
         ? BigInt(object.as_of_offset)
         : 0n,
+      rules: globalThis.Array.isArray(object?.rules)
+        ? object.rules.map((e: any) => Rule.fromJSON(e))
+        : [],
     };
   },
 
@@ -2103,6 +2306,9 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     if (message.asOfOffset !== 0n) {
       obj.asOfOffset = message.asOfOffset.toString();
     }
+    if (message.rules?.length) {
+      obj.rules = message.rules.map((e) => Rule.toJSON(e));
+    }
     return obj;
   },
 
@@ -2134,6 +2340,165 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     message.projectSlug = object.projectSlug ?? "";
     message.asOfOffset = (object.asOfOffset !== undefined && object.asOfOffset !== null)
       ? BigInt(object.asOfOffset)
+      : 0n;
+    message.rules = object.rules?.map((e) => Rule.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseRule(): Rule {
+  return { match: "", target: undefined, description: "", instructions: "", types: "", configuredAtOffset: 0n };
+}
+
+export const Rule: MessageFns<Rule> = {
+  encode(message: Rule, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.match !== "") {
+      writer.uint32(10).string(message.match);
+    }
+    if (message.target !== undefined) {
+      writer.uint32(18).string(message.target);
+    }
+    if (message.description !== "") {
+      writer.uint32(26).string(message.description);
+    }
+    if (message.instructions !== "") {
+      writer.uint32(34).string(message.instructions);
+    }
+    if (message.types !== "") {
+      writer.uint32(42).string(message.types);
+    }
+    if (message.configuredAtOffset !== 0n) {
+      if (BigInt.asIntN(64, message.configuredAtOffset) !== message.configuredAtOffset) {
+        throw new globalThis.Error("value provided for field message.configuredAtOffset of type int64 too large");
+      }
+      writer.uint32(48).int64(message.configuredAtOffset);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Rule {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRule();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.match = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.target = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.description = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.instructions = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.types = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.configuredAtOffset = reader.int64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): Rule {
+    return {
+      match: isSet(object.match) ? globalThis.String(object.match) : "",
+      target: isSet(object.target) ? globalThis.String(object.target) : undefined,
+      description: isSet(object.description) ? globalThis.String(object.description) : "",
+      instructions: isSet(object.instructions) ? globalThis.String(object.instructions) : "",
+      types: isSet(object.types) ? globalThis.String(object.types) : "",
+      configuredAtOffset: isSet(object.configuredAtOffset)
+        ? BigInt(object.configuredAtOffset)
+        : isSet(object.configured_at_offset)
+        ? BigInt(object.configured_at_offset)
+        : 0n,
+    };
+  },
+
+  toJSON(message: Rule): unknown {
+    const obj: any = {};
+    if (message.match !== "") {
+      obj.match = message.match;
+    }
+    if (message.target !== undefined) {
+      obj.target = message.target;
+    }
+    if (message.description !== "") {
+      obj.description = message.description;
+    }
+    if (message.instructions !== "") {
+      obj.instructions = message.instructions;
+    }
+    if (message.types !== "") {
+      obj.types = message.types;
+    }
+    if (message.configuredAtOffset !== 0n) {
+      obj.configuredAtOffset = message.configuredAtOffset.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<Rule>): Rule {
+    return Rule.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Rule>): Rule {
+    const message = createBaseRule();
+    message.match = object.match ?? "";
+    message.target = object.target ?? undefined;
+    message.description = object.description ?? "";
+    message.instructions = object.instructions ?? "";
+    message.types = object.types ?? "";
+    message.configuredAtOffset = (object.configuredAtOffset !== undefined && object.configuredAtOffset !== null)
+      ? BigInt(object.configuredAtOffset)
       : 0n;
     return message;
   },
@@ -2957,6 +3322,831 @@ export const InvokeResponse: MessageFns<InvokeResponse> = {
   },
 };
 
+function createBaseDescribeRequest(): DescribeRequest {
+  return { context: undefined, expression: undefined };
+}
+
+export const DescribeRequest: MessageFns<DescribeRequest> = {
+  encode(message: DescribeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      ContextAddress.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.expression !== undefined) {
+      Expression.encode(message.expression, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DescribeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDescribeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = ContextAddress.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.expression = Expression.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): DescribeRequest {
+    return {
+      context: isSet(object.context) ? ContextAddress.fromJSON(object.context) : undefined,
+      expression: isSet(object.expression) ? Expression.fromJSON(object.expression) : undefined,
+    };
+  },
+
+  toJSON(message: DescribeRequest): unknown {
+    const obj: any = {};
+    if (message.context !== undefined) {
+      obj.context = ContextAddress.toJSON(message.context);
+    }
+    if (message.expression !== undefined) {
+      obj.expression = Expression.toJSON(message.expression);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<DescribeRequest>): DescribeRequest {
+    return DescribeRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DescribeRequest>): DescribeRequest {
+    const message = createBaseDescribeRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? ContextAddress.fromPartial(object.context)
+      : undefined;
+    message.expression = (object.expression !== undefined && object.expression !== null)
+      ? Expression.fromPartial(object.expression)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseDescribeResponse(): DescribeResponse {
+  return {
+    expression: "",
+    path: "",
+    state: 0,
+    summary: "",
+    instructions: "",
+    types: "",
+    methods: [],
+    rules: [],
+    entries: [],
+    standsFor: undefined,
+    refusalCode: "",
+    refusalMessage: "",
+    text: "",
+  };
+}
+
+export const DescribeResponse: MessageFns<DescribeResponse> = {
+  encode(message: DescribeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.expression !== "") {
+      writer.uint32(10).string(message.expression);
+    }
+    if (message.path !== "") {
+      writer.uint32(18).string(message.path);
+    }
+    if (message.state !== 0) {
+      writer.uint32(24).int32(message.state);
+    }
+    if (message.summary !== "") {
+      writer.uint32(34).string(message.summary);
+    }
+    if (message.instructions !== "") {
+      writer.uint32(42).string(message.instructions);
+    }
+    if (message.types !== "") {
+      writer.uint32(50).string(message.types);
+    }
+    for (const v of message.methods) {
+      Method.encode(v!, writer.uint32(58).fork()).join();
+    }
+    for (const v of message.rules) {
+      DescribedRule.encode(v!, writer.uint32(66).fork()).join();
+    }
+    for (const v of message.entries) {
+      DescribedEntry.encode(v!, writer.uint32(74).fork()).join();
+    }
+    if (message.standsFor !== undefined) {
+      FixedPoint.encode(message.standsFor, writer.uint32(82).fork()).join();
+    }
+    if (message.refusalCode !== "") {
+      writer.uint32(90).string(message.refusalCode);
+    }
+    if (message.refusalMessage !== "") {
+      writer.uint32(98).string(message.refusalMessage);
+    }
+    if (message.text !== "") {
+      writer.uint32(106).string(message.text);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DescribeResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDescribeResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.expression = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.state = reader.int32() as any;
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.summary = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.instructions = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.types = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.methods.push(Method.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.rules.push(DescribedRule.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.entries.push(DescribedEntry.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.standsFor = FixedPoint.decode(reader, reader.uint32());
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.refusalCode = reader.string();
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.refusalMessage = reader.string();
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.text = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): DescribeResponse {
+    return {
+      expression: isSet(object.expression) ? globalThis.String(object.expression) : "",
+      path: isSet(object.path) ? globalThis.String(object.path) : "",
+      state: isSet(object.state) ? capabilityStateFromJSON(object.state) : 0,
+      summary: isSet(object.summary) ? globalThis.String(object.summary) : "",
+      instructions: isSet(object.instructions) ? globalThis.String(object.instructions) : "",
+      types: isSet(object.types) ? globalThis.String(object.types) : "",
+      methods: globalThis.Array.isArray(object?.methods) ? object.methods.map((e: any) => Method.fromJSON(e)) : [],
+      rules: globalThis.Array.isArray(object?.rules) ? object.rules.map((e: any) => DescribedRule.fromJSON(e)) : [],
+      entries: globalThis.Array.isArray(object?.entries)
+        ? object.entries.map((e: any) => DescribedEntry.fromJSON(e))
+        : [],
+      standsFor: isSet(object.standsFor)
+        ? FixedPoint.fromJSON(object.standsFor)
+        : isSet(object.stands_for)
+        ? FixedPoint.fromJSON(object.stands_for)
+        : undefined,
+      refusalCode: isSet(object.refusalCode)
+        ? globalThis.String(object.refusalCode)
+        : isSet(object.refusal_code)
+        ? globalThis.String(object.refusal_code)
+        : "",
+      refusalMessage: isSet(object.refusalMessage)
+        ? globalThis.String(object.refusalMessage)
+        : isSet(object.refusal_message)
+        ? globalThis.String(object.refusal_message)
+        : "",
+      text: isSet(object.text) ? globalThis.String(object.text) : "",
+    };
+  },
+
+  toJSON(message: DescribeResponse): unknown {
+    const obj: any = {};
+    if (message.expression !== "") {
+      obj.expression = message.expression;
+    }
+    if (message.path !== "") {
+      obj.path = message.path;
+    }
+    if (message.state !== 0) {
+      obj.state = capabilityStateToJSON(message.state);
+    }
+    if (message.summary !== "") {
+      obj.summary = message.summary;
+    }
+    if (message.instructions !== "") {
+      obj.instructions = message.instructions;
+    }
+    if (message.types !== "") {
+      obj.types = message.types;
+    }
+    if (message.methods?.length) {
+      obj.methods = message.methods.map((e) => Method.toJSON(e));
+    }
+    if (message.rules?.length) {
+      obj.rules = message.rules.map((e) => DescribedRule.toJSON(e));
+    }
+    if (message.entries?.length) {
+      obj.entries = message.entries.map((e) => DescribedEntry.toJSON(e));
+    }
+    if (message.standsFor !== undefined) {
+      obj.standsFor = FixedPoint.toJSON(message.standsFor);
+    }
+    if (message.refusalCode !== "") {
+      obj.refusalCode = message.refusalCode;
+    }
+    if (message.refusalMessage !== "") {
+      obj.refusalMessage = message.refusalMessage;
+    }
+    if (message.text !== "") {
+      obj.text = message.text;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<DescribeResponse>): DescribeResponse {
+    return DescribeResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DescribeResponse>): DescribeResponse {
+    const message = createBaseDescribeResponse();
+    message.expression = object.expression ?? "";
+    message.path = object.path ?? "";
+    message.state = object.state ?? 0;
+    message.summary = object.summary ?? "";
+    message.instructions = object.instructions ?? "";
+    message.types = object.types ?? "";
+    message.methods = object.methods?.map((e) => Method.fromPartial(e)) || [];
+    message.rules = object.rules?.map((e) => DescribedRule.fromPartial(e)) || [];
+    message.entries = object.entries?.map((e) => DescribedEntry.fromPartial(e)) || [];
+    message.standsFor = (object.standsFor !== undefined && object.standsFor !== null)
+      ? FixedPoint.fromPartial(object.standsFor)
+      : undefined;
+    message.refusalCode = object.refusalCode ?? "";
+    message.refusalMessage = object.refusalMessage ?? "";
+    message.text = object.text ?? "";
+    return message;
+  },
+};
+
+function createBaseDescribedRule(): DescribedRule {
+  return { path: "", match: "", target: "", description: "", configuredAtOffset: 0n, by: undefined };
+}
+
+export const DescribedRule: MessageFns<DescribedRule> = {
+  encode(message: DescribedRule, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.path !== "") {
+      writer.uint32(10).string(message.path);
+    }
+    if (message.match !== "") {
+      writer.uint32(18).string(message.match);
+    }
+    if (message.target !== "") {
+      writer.uint32(26).string(message.target);
+    }
+    if (message.description !== "") {
+      writer.uint32(34).string(message.description);
+    }
+    if (message.configuredAtOffset !== 0n) {
+      if (BigInt.asIntN(64, message.configuredAtOffset) !== message.configuredAtOffset) {
+        throw new globalThis.Error("value provided for field message.configuredAtOffset of type int64 too large");
+      }
+      writer.uint32(40).int64(message.configuredAtOffset);
+    }
+    if (message.by !== undefined) {
+      RuleAuthor.encode(message.by, writer.uint32(50).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DescribedRule {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDescribedRule();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.match = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.target = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.description = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.configuredAtOffset = reader.int64() as bigint;
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.by = RuleAuthor.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): DescribedRule {
+    return {
+      path: isSet(object.path) ? globalThis.String(object.path) : "",
+      match: isSet(object.match) ? globalThis.String(object.match) : "",
+      target: isSet(object.target) ? globalThis.String(object.target) : "",
+      description: isSet(object.description) ? globalThis.String(object.description) : "",
+      configuredAtOffset: isSet(object.configuredAtOffset)
+        ? BigInt(object.configuredAtOffset)
+        : isSet(object.configured_at_offset)
+        ? BigInt(object.configured_at_offset)
+        : 0n,
+      by: isSet(object.by) ? RuleAuthor.fromJSON(object.by) : undefined,
+    };
+  },
+
+  toJSON(message: DescribedRule): unknown {
+    const obj: any = {};
+    if (message.path !== "") {
+      obj.path = message.path;
+    }
+    if (message.match !== "") {
+      obj.match = message.match;
+    }
+    if (message.target !== "") {
+      obj.target = message.target;
+    }
+    if (message.description !== "") {
+      obj.description = message.description;
+    }
+    if (message.configuredAtOffset !== 0n) {
+      obj.configuredAtOffset = message.configuredAtOffset.toString();
+    }
+    if (message.by !== undefined) {
+      obj.by = RuleAuthor.toJSON(message.by);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<DescribedRule>): DescribedRule {
+    return DescribedRule.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DescribedRule>): DescribedRule {
+    const message = createBaseDescribedRule();
+    message.path = object.path ?? "";
+    message.match = object.match ?? "";
+    message.target = object.target ?? "";
+    message.description = object.description ?? "";
+    message.configuredAtOffset = (object.configuredAtOffset !== undefined && object.configuredAtOffset !== null)
+      ? BigInt(object.configuredAtOffset)
+      : 0n;
+    message.by = (object.by !== undefined && object.by !== null) ? RuleAuthor.fromPartial(object.by) : undefined;
+    return message;
+  },
+};
+
+function createBaseRuleAuthor(): RuleAuthor {
+  return { origin: "", principal: "", platform: false };
+}
+
+export const RuleAuthor: MessageFns<RuleAuthor> = {
+  encode(message: RuleAuthor, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.origin !== "") {
+      writer.uint32(10).string(message.origin);
+    }
+    if (message.principal !== "") {
+      writer.uint32(18).string(message.principal);
+    }
+    if (message.platform !== false) {
+      writer.uint32(24).bool(message.platform);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RuleAuthor {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRuleAuthor();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.origin = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.principal = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.platform = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): RuleAuthor {
+    return {
+      origin: isSet(object.origin) ? globalThis.String(object.origin) : "",
+      principal: isSet(object.principal) ? globalThis.String(object.principal) : "",
+      platform: isSet(object.platform) ? globalThis.Boolean(object.platform) : false,
+    };
+  },
+
+  toJSON(message: RuleAuthor): unknown {
+    const obj: any = {};
+    if (message.origin !== "") {
+      obj.origin = message.origin;
+    }
+    if (message.principal !== "") {
+      obj.principal = message.principal;
+    }
+    if (message.platform !== false) {
+      obj.platform = message.platform;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<RuleAuthor>): RuleAuthor {
+    return RuleAuthor.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RuleAuthor>): RuleAuthor {
+    const message = createBaseRuleAuthor();
+    message.origin = object.origin ?? "";
+    message.principal = object.principal ?? "";
+    message.platform = object.platform ?? false;
+    return message;
+  },
+};
+
+function createBaseDescribedEntry(): DescribedEntry {
+  return { expression: "", summary: "", state: 0 };
+}
+
+export const DescribedEntry: MessageFns<DescribedEntry> = {
+  encode(message: DescribedEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.expression !== "") {
+      writer.uint32(10).string(message.expression);
+    }
+    if (message.summary !== "") {
+      writer.uint32(18).string(message.summary);
+    }
+    if (message.state !== 0) {
+      writer.uint32(24).int32(message.state);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DescribedEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDescribedEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.expression = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.summary = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.state = reader.int32() as any;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): DescribedEntry {
+    return {
+      expression: isSet(object.expression) ? globalThis.String(object.expression) : "",
+      summary: isSet(object.summary) ? globalThis.String(object.summary) : "",
+      state: isSet(object.state) ? capabilityStateFromJSON(object.state) : 0,
+    };
+  },
+
+  toJSON(message: DescribedEntry): unknown {
+    const obj: any = {};
+    if (message.expression !== "") {
+      obj.expression = message.expression;
+    }
+    if (message.summary !== "") {
+      obj.summary = message.summary;
+    }
+    if (message.state !== 0) {
+      obj.state = capabilityStateToJSON(message.state);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<DescribedEntry>): DescribedEntry {
+    return DescribedEntry.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DescribedEntry>): DescribedEntry {
+    const message = createBaseDescribedEntry();
+    message.expression = object.expression ?? "";
+    message.summary = object.summary ?? "";
+    message.state = object.state ?? 0;
+    return message;
+  },
+};
+
+function createBaseFixedPoint(): FixedPoint {
+  return { path: "", expression: "" };
+}
+
+export const FixedPoint: MessageFns<FixedPoint> = {
+  encode(message: FixedPoint, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.path !== "") {
+      writer.uint32(10).string(message.path);
+    }
+    if (message.expression !== "") {
+      writer.uint32(18).string(message.expression);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FixedPoint {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFixedPoint();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.expression = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): FixedPoint {
+    return {
+      path: isSet(object.path) ? globalThis.String(object.path) : "",
+      expression: isSet(object.expression) ? globalThis.String(object.expression) : "",
+    };
+  },
+
+  toJSON(message: FixedPoint): unknown {
+    const obj: any = {};
+    if (message.path !== "") {
+      obj.path = message.path;
+    }
+    if (message.expression !== "") {
+      obj.expression = message.expression;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<FixedPoint>): FixedPoint {
+    return FixedPoint.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FixedPoint>): FixedPoint {
+    const message = createBaseFixedPoint();
+    message.path = object.path ?? "";
+    message.expression = object.expression ?? "";
+    return message;
+  },
+};
+
 /** ContextService is the log of every context. Every answer reflects all appends acknowledged before the call began, through any pod. */
 export type ContextServiceService = typeof ContextServiceService;
 export const ContextServiceService = {
@@ -3038,6 +4228,16 @@ export const ContextServiceService = {
     responseSerialize: (value: InvokeResponse): Buffer => Buffer.from(InvokeResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): InvokeResponse => InvokeResponse.decode(value),
   },
+  /** Describe answers what a context, or anything that can be called there, is, how it is used, and whether it answers now. */
+  describe: {
+    path: "/iterate.context.v1.ContextService/Describe" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DescribeRequest): Buffer => Buffer.from(DescribeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): DescribeRequest => DescribeRequest.decode(value),
+    responseSerialize: (value: DescribeResponse): Buffer => Buffer.from(DescribeResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): DescribeResponse => DescribeResponse.decode(value),
+  },
 } as const;
 
 export interface ContextServiceServer extends UntypedServiceImplementation {
@@ -3058,6 +4258,8 @@ export interface ContextServiceServer extends UntypedServiceImplementation {
    * DEADLINE_EXCEEDED repeat a call that changes something only if what it appends carries idempotency keys.
    */
   invoke: handleServerStreamingCall<InvokeRequest, InvokeResponse>;
+  /** Describe answers what a context, or anything that can be called there, is, how it is used, and whether it answers now. */
+  describe: handleUnaryCall<DescribeRequest, DescribeResponse>;
 }
 
 export interface ContextServiceClient extends Client {
@@ -3152,6 +4354,22 @@ export interface ContextServiceClient extends Client {
     metadata?: Metadata,
     options?: Partial<CallOptions>,
   ): ClientReadableStream<InvokeResponse>;
+  /** Describe answers what a context, or anything that can be called there, is, how it is used, and whether it answers now. */
+  describe(
+    request: DescribeRequest,
+    callback: (error: ServiceError | null, response: DescribeResponse) => void,
+  ): ClientUnaryCall;
+  describe(
+    request: DescribeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DescribeResponse) => void,
+  ): ClientUnaryCall;
+  describe(
+    request: DescribeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DescribeResponse) => void,
+  ): ClientUnaryCall;
 }
 
 export const ContextServiceClient = makeGenericClientConstructor(
