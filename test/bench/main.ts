@@ -51,6 +51,12 @@ async function main(): Promise<void> {
       args: [postgres.adminUrl],
     },
     {
+      title: "Schedules",
+      says: "A backlog of due schedules, fired by a process that takes appends to other contexts all the while.",
+      program: "services/context/bench/schedules.ts",
+      args: [postgres.adminUrl],
+    },
+    {
       title: "Reading and following",
       says: "StreamEvents against one `pg` connection that pages the same rows; appends with publication against appends without; how late a live subscriber is.",
       program: "services/context/bench/read.ts",

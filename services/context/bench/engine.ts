@@ -4,6 +4,7 @@ import { createPool } from "@iterate-platform/service/postgres";
 import { JsonThread } from "../src/json/worker-thread.js";
 import { LogAppender } from "../src/log/appender.js";
 import { HeadCache } from "../src/log/head-cache.js";
+import type { LogStore } from "../src/log/log-store.js";
 import { LogWriter } from "../src/log/log-writer.js";
 import { realTimers } from "../src/timers.js";
 import { PostgresLogStore } from "../src/log/postgres/postgres-log-store.js";
@@ -11,6 +12,8 @@ import { PostgresLogStore } from "../src/log/postgres/postgres-log-store.js";
 export interface BenchEngine {
   readonly appender: LogAppender;
   readonly writer: LogWriter;
+  readonly store: LogStore;
+  readonly cache: HeadCache;
   close(): Promise<void>;
 }
 
@@ -34,6 +37,8 @@ export function startEngine(url: string, { maxContexts = 100_000 } = {}): BenchE
   return {
     appender,
     writer,
+    store,
+    cache,
     close: async () => {
       await writer.settled();
       writer.close();
