@@ -197,6 +197,7 @@ const limits = {
     ["subscriptions", maxSubscriptions],
     ["rules", itx.ruleLimits.perContext],
     ["all rules, as JSON", bytes(itx.ruleLimits.bytesPerContext)],
+    ["open runs", itx.runLimits.open],
     ["rules of an append policy", itx.appendPolicyLimits.rules],
     ["patterns of one rule, of each kind", itx.appendPolicyLimits.patterns],
     ["time a key is recognised after its event was given up", days(retentionLimits.keysKeptMs)],

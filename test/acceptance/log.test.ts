@@ -270,9 +270,7 @@ describe("who may append", () => {
         ["itx/created", "itx/loop-limit", "itx/work-failed", "project/worker-updated"].map((name) => `events.iterate.com/${name}`),
       ),
     );
-    const unknown = ["itx/woken", "itx/run-settled", "itx/alarm-trace", "slack/connected"].map(
-      (name) => `events.iterate.com/${name}`,
-    );
+    const unknown = ["itx/alarm-trace", "slack/connected"].map((name) => `events.iterate.com/${name}`);
     for (const caller of [person, codeOf("/a")]) {
       for (const type of facts)
         await expect(append(context, [{ type, payload: {} }], caller)).rejects.toMatchObject({ code: "FORBIDDEN" });

@@ -6,6 +6,7 @@ import type { Broker } from "@iterate-platform/service/nats";
 import type { Queryable } from "@iterate-platform/service/postgres";
 import type { ExecutionClaims, Trust } from "@iterate-platform/service/trust";
 import type { runnerConfig } from "./config.js";
+import type { ContextKey } from "./delivery/contract.js";
 import { Attempts, attemptTimes, type AttemptsParts } from "./delivery/attempt.js";
 import { chargeRules } from "./delivery/charge.js";
 import { endBackOff as endBackOffOf } from "./delivery/delivery.sql.js";
@@ -25,12 +26,14 @@ import { Intake, intakeTimes, type IntakeParts } from "./intake/intake.js";
 import { partitionRules } from "./intake/partition-desk.js";
 import { IsolatePool } from "./isolate/client.js";
 import { ProjectNames } from "./itx/project-names.js";
+import type { Lease } from "./lease/lease.js";
 import { LeaseKeeper, type LeaseTimes } from "./lease/lease-keeper.js";
 import { GrpcContextLog } from "./log/grpc-context-log.js";
 import { builtinProcessors } from "./processors/builtin.js";
 import { IsolatedHosts } from "./processors/isolated-hosts.js";
 import { NativeHosts, type NativeProcessor } from "./processors/native-hosts.js";
 import { createBuildClient, PublishedCode } from "./processors/published-code.js";
+import { OpenRuns } from "./runs/open-runs.js";
 
 export interface Clock {
   /** Wall clock, milliseconds since 1970. */
@@ -75,8 +78,8 @@ const pace = { perSecond: 20, burst: 20 };
 const store = { offsets: 1_000, ms: 30_000 };
 const maxLooks = { total: 32, perProject: 8 };
 const pageDeadlineMs = 600_000;
-/** The first act on a context needs its token for no longer. */
-const raiseTokenS = 60;
+/** What is recorded of a context needs its token for no longer. */
+const recordTokenS = 60;
 
 export function composeRunner(parts: RunnerParts): Runner {
   const { config, db, log: report, trust, clock, newUuid } = parts;
@@ -138,28 +141,30 @@ export function composeRunner(parts: RunnerParts): Runner {
     random: clock.random,
     monotonicMs: clock.monotonicMs,
   };
+  const recordToken = (context: ContextKey, { partition, epoch }: Lease): Promise<string> => {
+    const nowMs = clock.nowMs();
+    const chain = `${new Date(nowMs).toISOString()} with takeover ~${Math.floor(clock.random() * 2 ** 52).toString(36)}`;
+    return mint({
+      owner: context.owner,
+      context: context.path,
+      code: deliveryCode,
+      partition,
+      epoch: Number(epoch),
+      cause: { chain, depth: 0 },
+      scope: [],
+      exp: Math.floor(nowMs / 1_000) + recordTokenS,
+    });
+  };
   const desk: DeskParts = {
     db,
     log: contextLog,
     line,
     looks: new FairTurns(maxLooks),
+    runs: new OpenRuns({ db, log: contextLog, recordToken }),
     report,
     random: clock.random,
-    raiseEpoch: async ({ owner, path }, { partition, epoch, signal }) => {
-      const nowMs = clock.nowMs();
-      const chain = `${new Date(nowMs).toISOString()} with takeover ~${Math.floor(clock.random() * 2 ** 52).toString(36)}`;
-      const exp = Math.floor(nowMs / 1_000) + raiseTokenS;
-      const execution = await mint({
-        owner,
-        context: path,
-        code: deliveryCode,
-        partition,
-        epoch: Number(epoch),
-        cause: { chain, depth: 0 },
-        scope: [],
-        exp,
-      });
-      await contextLog.append({ owner, path }, [], { execution, signal });
+    raiseEpoch: async (context, lease) => {
+      await contextLog.append(context, [], { execution: await recordToken(context, lease), signal: lease.signal });
     },
   };
   const intake = new Intake({

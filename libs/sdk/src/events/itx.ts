@@ -236,6 +236,75 @@ export const rewriteRuleConfigured = eventType("itx/rewrite-rule-configured", ru
   writer: "anyone",
   control: true,
 });
+/** Bounds of runs. Bytes are of UTF-8, and of JSON as it is written. */
+export const runLimits = {
+  codeBytes: 1_048_576,
+  resultBytes: 1_048_576,
+  /** How long a run may take, and how long it may when nobody says: 10 minutes. */
+  deadlineMs: 600_000,
+  /** Runs of one context that are not settled. */
+  open: 1_000,
+  limitKeyBytes: 256,
+} as const;
+
+const bytesOf = (text: string): number => new TextEncoder().encode(text).length;
+
+export const runRequested = eventType(
+  "itx/run-requested",
+  z.object({
+    code: z.string().refine((code) => bytesOf(code) <= runLimits.codeBytes, `is over ${runLimits.codeBytes} bytes`),
+    /** How long it may take, from when the platform takes it up. */
+    deadlineMs: z.int().min(1).max(runLimits.deadlineMs).optional(),
+    /** The run of this context that this one repeats, or goes on from with other code. */
+    ancestor: z.object({ requestOffset: z.int().positive(), kind: z.enum(["restart", "fork"]) }).optional(),
+    /** What limits count it by. */
+    limitKey: z
+      .string()
+      .min(1)
+      .refine((key) => bytesOf(key) <= runLimits.limitKeyBytes, `is over ${runLimits.limitKeyBytes} bytes`)
+      .optional(),
+  }),
+  {
+    description: "A run of code was asked for; it is named by the offset of this event.",
+    writer: "anyone",
+    control: true,
+    family: "itx/run-",
+  },
+);
+
+export const runSettled = eventType(
+  "itx/run-settled",
+  z.object({
+    requestOffset: z.int().positive(),
+    settlement: z.union([
+      z.strictObject({
+        outcome: z.literal("succeeded"),
+        /** Absent when the run answered nothing, or when what it answered is too large: `omitted` in the metadata then says how large. */
+        result: z
+          .json()
+          .refine((result) => bytesOf(JSON.stringify(result)) <= runLimits.resultBytes, `is over ${runLimits.resultBytes} bytes`)
+          .optional(),
+      }),
+      z.strictObject({
+        outcome: z.literal("failed"),
+        error: failure,
+        /** Its own failure, its deadline, or the end of the incarnation that had taken it up. */
+        failureKind: z.enum(["runtime", "deadline", "interrupted"]),
+      }),
+    ]),
+  }),
+  { description: "A run ended; every run ends once.", writer: "platform", control: true, family: "itx/run-" },
+);
+
+export const woken = eventType(
+  "itx/woken",
+  z.object({
+    /** Epoch of the owner of the context's partition. */
+    incarnation: z.int().positive(),
+    cause: z.enum(["take-over"]),
+  }),
+  { description: "Another incarnation of the context began, and found work of the former one.", writer: "platform", control: true },
+);
 
 /** An exact name, or everything that begins with what is before a `*` at its end. */
 const pattern = z

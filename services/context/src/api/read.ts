@@ -3,6 +3,7 @@ import type {
   ConfigPointer,
   ContextServiceService,
   DescribeContextResponse,
+  OpenRun,
   ReadEventsResponse,
   Retention,
   StreamEventsResponse,
@@ -10,13 +11,13 @@ import type {
 } from "@iterate-platform/proto/iterate/context/v1/context";
 import type { CallContext, HandlerOf, MethodRule } from "@iterate-platform/service/grpc-server";
 import { CodedError, codedError } from "iterate/lib";
-import type { ConfigState, CoreState, RetentionState, SubscriptionRow } from "../core/contract.js";
+import type { ConfigState, CoreState, RetentionState, RunRow, SubscriptionRow } from "../core/contract.js";
 import { firstOffsetOf } from "../core/retention.js";
 import { jsonProblem } from "../json/scan.js";
 import { readableCore, type Heads } from "../log/confirm.js";
 import { PayloadMatch } from "../log/payload-match.js";
-import type { ContextHead } from "../log/contract.js";
 import type { MixedReads } from "../log/mixed-read.js";
+import type { Past } from "../past/contract.js";
 import type { Page, Reads } from "../log/read.js";
 import type { Streams } from "../log/stream.js";
 import type { Waits } from "../log/wait.js";
@@ -32,12 +33,6 @@ export const readRules: Record<keyof Methods, MethodRule> = {
   waitForEvent: readers,
   describeContext: readers,
 };
-
-/** What contexts were. */
-export interface Past {
-  /** The core state after the event at `offset`, at most the head. @throws CodedError as `PastCores.at`. */
-  coreAt(head: ContextHead, offset: number, signal: AbortSignal): Promise<CoreState>;
-}
 
 export interface ReadParts {
   readonly reader: Reads;
@@ -149,18 +144,25 @@ const unbornMessage: DescribeContextResponse = {
   retention: undefined,
   projectSlug: "",
   asOfOffset: 0n,
+  openRuns: [],
+  incarnation: 0n,
 };
 
 function coreMessage(
   core: CoreState,
-): Pick<DescribeContextResponse, "subscriptions" | "config" | "firstOffset" | "retention" | "projectSlug"> {
-  const { subscriptions, config, project, retention } = core;
+): Pick<
+  DescribeContextResponse,
+  "subscriptions" | "config" | "firstOffset" | "retention" | "projectSlug" | "openRuns" | "incarnation"
+> {
+  const { subscriptions, config, project, retention, runs } = core;
   return {
     subscriptions: Object.values(subscriptions).map(subscriptionMessage),
     config: config === null ? undefined : configMessage(config),
     firstOffset: BigInt(firstOffsetOf(core)),
     retention: retention === null ? undefined : retentionMessage(retention),
     projectSlug: project?.slug ?? "",
+    openRuns: Object.values(runs.open).map(openRunMessage),
+    incarnation: BigInt(runs.incarnation),
   };
 }
 
@@ -195,6 +197,15 @@ function subscriptionMessage({
     resumedAtOffset: BigInt(resumedAtOffset ?? 0),
     resumedAfterOffset: resumedAfterOffset === null ? undefined : BigInt(resumedAfterOffset),
     missedBelowOffset: BigInt(missedBelow ?? 0),
+  };
+}
+
+function openRunMessage({ requestOffset, deadlineMs, ancestor, limitKey }: RunRow): OpenRun {
+  return {
+    requestOffset: BigInt(requestOffset),
+    deadlineMs,
+    ancestorOffset: BigInt(ancestor?.requestOffset ?? 0),
+    limitKey: limitKey ?? "",
   };
 }
 

@@ -21,6 +21,7 @@ export interface CoreState {
   readonly appendPolicy: AppendPolicyState | null;
   /** Rows by key, in the order of their keys. */
   readonly schedules: Readonly<Record<string, ScheduleRow>>;
+  readonly runs: RunsState;
 }
 
 export type Concern = keyof CoreState;
@@ -127,6 +128,22 @@ export interface ScheduleRow {
   readonly nextAtMs: number | null;
   /** Offset of the fact that a firing was refused; `null` while it is in force. */
   readonly failedAtOffset: number | null;
+}
+
+/** Runs that are not settled. What they run is in the events that ask for them. */
+export interface RunsState {
+  /** The newest incarnation that was recorded: epoch of the partition's owner; 0 before any. */
+  readonly incarnation: number;
+  /** By the offset of the request, in the order of offsets. */
+  readonly open: Readonly<Record<string, RunRow>>;
+}
+
+export interface RunRow {
+  /** Offset of the event that asks for it, and its name. */
+  readonly requestOffset: number;
+  readonly deadlineMs: number;
+  readonly ancestor: { readonly requestOffset: number; readonly kind: "restart" | "fork" } | null;
+  readonly limitKey: string | null;
 }
 
 /** A control event as reducers see it. */

@@ -13,6 +13,7 @@ import type { Reducer } from "./reducer.js";
 import { retention } from "./retention.js";
 import { rules } from "./rules.js";
 import { schedules } from "./schedules.js";
+import { runs } from "./runs.js";
 import { secret } from "./secret.js";
 import { subscriptions } from "./subscriptions.js";
 
@@ -33,6 +34,7 @@ const reducers = {
   retention,
   appendPolicy,
   schedules,
+  runs,
 } satisfies {
   [Name in Concern]: Reducer<CoreState[Name]>;
 };
@@ -53,6 +55,7 @@ export const initialCore: CoreState = Object.freeze({
   appendPolicy: appendPolicy.initial,
   retention: retention.initial,
   schedules: schedules.initial,
+  runs: runs.initial,
 });
 
 /** The state after `event`; the same object when nothing changed. */

@@ -23,6 +23,8 @@ const exemptTypes: ReadonlySet<string> = new Set(
     itx.logTruncated,
     itx.scheduleCancelled,
     itx.scheduleFailed,
+    itx.runSettled,
+    itx.woken,
     project.projectImported,
   ].map(({ type }) => type),
 );

@@ -2,6 +2,7 @@
  * The way in: one append is made storable, recognised when it was sent before, and handed to the writer of its shard. The same
  * append id that is under way here already is answered together with it.
  */
+import { itx } from "iterate/events";
 import { codedError } from "iterate/lib";
 import { partitionOf } from "@iterate-platform/service/ids";
 import type { JsonThread } from "../json/worker-thread.js";
@@ -15,6 +16,7 @@ import { nameOf, type HeadCache } from "./head-cache.js";
 import type { LogQueries } from "./log-store.js";
 import { OriginJails } from "./origin-jails.js";
 import type { AppendToWrite, LogWriter, StoredAppend } from "./log-writer.js";
+import { checkAncestors } from "./run-ancestors.js";
 import { SentBefore } from "./sent-before.js";
 import { storableEvents, type Door } from "./storable.js";
 
@@ -85,7 +87,9 @@ export class LogAppender implements Appender {
     const shard = this.#shardOf(address, name);
     const guard = this.#policies.governs(command) ? this.#policies.guardOf(command, shard.cache) : null;
     const isJudged = guard === undefined || this.#jails.governs(command);
-    const events = isJudged ? this.#admitted(command, storable, guard) : storable;
+    const admitted = isJudged ? this.#admitted(command, storable, guard) : storable;
+    const asksForRuns = command.events.some(({ type }) => type === itx.runRequested.type);
+    const events = asksForRuns ? this.#withAncestors(shard, address, admitted) : admitted;
     // Whoever waits for it hears of a failure; where nobody does, because the append is answered in another way, it is none.
     if (events instanceof Promise) events.catch(() => undefined);
     if (given === null)
@@ -121,6 +125,17 @@ export class LogAppender implements Appender {
       guard: guard ?? null,
       events: isFresh ? events : this.#unlessStored(shard, command, appendId, events),
     });
+  }
+
+  /** The events, once the runs they name are found. */
+  async #withAncestors(
+    shard: LogShard,
+    address: ContextAddress,
+    admitted: readonly StorableEvent[] | Promise<readonly StorableEvent[]>,
+  ): Promise<readonly StorableEvent[]> {
+    const events = await admitted;
+    await checkAncestors(events, address, shard);
+    return events;
   }
 
   /** The events, once the project's policy admits them where its commit does not prove that, and so does the context the code runs in. */

@@ -1,4 +1,6 @@
 /** Published limits of an append. Bytes are bytes of UTF-8; each is checked before anything is written. */
+import { itx } from "iterate/events";
+
 const MiB = 1_048_576;
 
 export const appendLimits = {
@@ -21,6 +23,18 @@ export const appendLimits = {
   /** A W3C traceparent. */
   traceparentBytes: 64,
 } as const;
+
+/** Control types that carry a program, its result or declarations, which their contract bounds. */
+const largeControls: ReadonlyMap<string, number> = new Map([
+  [itx.runRequested.type, appendLimits.eventBytes],
+  [itx.runSettled.type, appendLimits.eventBytes],
+  [itx.rewriteRuleConfigured.type, appendLimits.ruleBytes],
+]);
+
+/** Most bytes of the payload of a control type. */
+export function controlBytesOf(type: string): number {
+  return largeControls.get(type) ?? appendLimits.controlBytes;
+}
 
 /** Of one database statement and of what may wait for one. */
 export const queueLimits = {

@@ -1,7 +1,6 @@
 /** One database of the log with everything that works on it: its connections, what is remembered of it, its write and its read side. */
 import { createPool, type Pool } from "@iterate-platform/service/postgres";
 import { partitionOf } from "@iterate-platform/service/ids";
-import type { Past } from "../api/read.js";
 import type { CoreState } from "../core/contract.js";
 import type { Vocabulary } from "../core/vocabulary.js";
 import { realTimers } from "../timers.js";
@@ -16,6 +15,7 @@ import { LogReader, type Page, type PageBounds, type Reads } from "./read.js";
 import type { ShardMap } from "./shard-map.js";
 import type { ArchiveStore } from "../archive/contract.js";
 import type { KvStore } from "../kv/contract.js";
+import type { Past } from "../past/contract.js";
 import { PastCores } from "../past/past-cores.js";
 import type { RetentionStore } from "../retention/contract.js";
 import { PostgresArchiveStore } from "./postgres/postgres-archive-store.js";

@@ -14,7 +14,7 @@ import { checkSchedule } from "../schedules/admission.js";
 import type { ScheduleDefinition } from "../schedules/contract.js";
 import type { AppendCommand, AppendEvent, ContextAddress, ProcessorLabel, StorableEvent } from "./contract.js";
 import { checkedFormat, checkKey, checkUse, checkWriter, type EventAdmission, type TypeRule } from "./event-admission.js";
-import { appendLimits } from "./limits.js";
+import { appendLimits, controlBytesOf } from "./limits.js";
 import { textProblem } from "./storable-text.js";
 
 /** What an event costs beside its text: columns and array headers of the statement. */
@@ -102,7 +102,7 @@ function completion(
   const formatVersion = checkedFormat(type, rule, event.formatVersion);
   if (idempotencyKey !== null) checkKey(idempotencyKey, writer, address.owner);
   if (event.processor !== null) checkLabel(event.processor);
-  const limit = type === itx.rewriteRuleConfigured.type ? appendLimits.ruleBytes : appendLimits.controlBytes;
+  const limit = controlBytesOf(type);
   if (rule.isControl && (payload?.length ?? 0) > limit)
     throw codedError("EVENT_TOO_LARGE", `a payload of ${payload!.length} bytes is over the limit of ${limit} for ${type}`, {
       limit,

@@ -1,10 +1,18 @@
-/** Where states that were folded once are kept. */
+/** What contexts were, and where states that were folded once are kept. */
+import type { CoreState } from "../core/contract.js";
+import type { ContextHead } from "../log/contract.js";
+
+/** What contexts were. */
+export interface Past {
+  /** The core state after the event at `offset`, at most the head. @throws CodedError as `PastCores.at`. */
+  coreAt(head: ContextHead, offset: number, signal: AbortSignal): Promise<CoreState>;
+}
 
 /** A whole core state. */
 export interface CoreSnapshot {
   /** Offset folded through. */
   readonly asOf: number;
-  /** JSON of the state. */
+  /** JSON of the state, as rows of its concerns. */
   readonly state: string;
 }
 

@@ -54,6 +54,18 @@ const controls: fc.Arbitrary<EventFields> = fc.oneof(
   })),
   names.map((name) => ({ type: itx.subscriptionConfigured.type, payload: { name, target: null } })),
   names.map((name) => ({ type: itx.subscriptionDeliveryResumed.type, payload: { name } })),
+  fc.constant({ type: itx.runRequested.type, payload: { code: "1", limitKey: "a" } }),
+  fc
+    .nat(6)
+    .map((requestOffset) => ({ type: itx.runSettled.type, payload: { requestOffset, settlement: { outcome: "succeeded" } } })),
+  names.map((key) => ({
+    type: itx.scheduleSet.type,
+    payload: { key, when: { everyMs: 60_000 }, events: [{ type: "example.com/due" }] },
+  })),
+  names.map((key) => ({ type: itx.scheduleCancelled.type, payload: { key } })),
+  fc
+    .tuple(names, fc.constantFrom("itx.builtins.kv", "itx.builtins", null))
+    .map(([name, target]) => ({ type: itx.rewriteRuleConfigured.type, payload: { match: `itx.${name}`, target } })),
   fc.nat(5).map((offset) => ({ type: itx.retentionConfigured.type, payload: { keepFrom: { offset: offset + 1 } } })),
 );
 

@@ -5,7 +5,7 @@
  */
 import type { CoreState } from "../core/contract.js";
 import { storedControlEvent } from "../core/control-event.js";
-import { coreVersion, foldCore, initialCore } from "../core/fold.js";
+import { changedRows, coreFromRows, coreVersion, foldCore, initialCore, type ConcernRow } from "../core/fold.js";
 import { Vocabulary } from "../core/vocabulary.js";
 import type { LogQueries } from "../log/log-store.js";
 import type { SnapshotStore } from "./contract.js";
@@ -48,7 +48,7 @@ export class PastCores {
   async at(contextId: number, offset: number, signal?: AbortSignal): Promise<CoreState> {
     const { store, snapshots, steps: { page, snapshotEvery } = foldSteps } = this.#parts;
     const nearest = await snapshots.newestSnapshot(contextId, this.#version, offset);
-    let core: CoreState = nearest === null ? initialCore : { ...initialCore, ...(JSON.parse(nearest.state) as CoreState) };
+    let core = nearest === null ? initialCore : coreFromRows(JSON.parse(nearest.state) as ConcernRow[]).core;
     let after = nearest?.asOf ?? 0;
     for (let folded = 0; ;) {
       signal?.throwIfAborted();
@@ -61,7 +61,10 @@ export class PastCores {
       after = events.at(-1)!.offset;
       folded += events.length;
       if (folded % snapshotEvery === 0)
-        await snapshots.keepSnapshot(contextId, this.#version, { asOf: after, state: JSON.stringify(core) });
+        await snapshots.keepSnapshot(contextId, this.#version, {
+          asOf: after,
+          state: JSON.stringify(changedRows({}, core, after)),
+        });
     }
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { SubscriptionRow } from "../core/contract.js";
+import type { CoreState, SubscriptionRow } from "../core/contract.js";
 import { initialCore } from "../core/fold.js";
 import type { SubscriptionFloor } from "./contract.js";
 import { decide, type Decision } from "./decide.js";
@@ -55,4 +55,18 @@ test.for<[string, number, readonly SubscriptionRow[], readonly SubscriptionFloor
     retention: { keepFrom: { offset: wanted }, configuredAtOffset: 3, firstOffset: 7 },
   };
   expect(decide({ core, wanted, floors, abandoned: new Set(abandoned) })).toEqual(decision);
+});
+
+test.for<[string, readonly number[], Decision | null]>([
+  ["the oldest run that has not ended holds", [80, 50], first(50)],
+  ["one that was asked for later does not", [100], first(100)],
+  ["one that was asked for at once holds everything", [7], null],
+])("%s", ([, open, decision]) => {
+  const rows = open.map((at) => [at, { requestOffset: at, deadlineMs: 1, ancestor: null, limitKey: null }]);
+  const core = {
+    ...initialCore,
+    runs: { incarnation: 0, open: Object.fromEntries(rows) as CoreState["runs"]["open"] },
+    retention: { keepFrom: { offset: 100 }, configuredAtOffset: 3, firstOffset: 7 },
+  };
+  expect(decide({ core, wanted: 100, floors: [], abandoned: new Set() })).toEqual(decision);
 });

@@ -17,6 +17,7 @@ import { reconcile, takenTypes, type RowChange, type Subscribed } from "../deliv
 import { parseTarget } from "../delivery/target.js";
 import type { Lease } from "../lease/lease.js";
 import type { ContextDescription, ContextLog } from "../log/contract.js";
+import type { OpenRuns } from "../runs/open-runs.js";
 import { setReportsFloor } from "./floors.sql.js";
 
 export interface DeskParts {
@@ -25,6 +26,7 @@ export interface DeskParts {
   readonly line: LineParts;
   /** Turns to look contexts up. */
   readonly looks: FairTurns;
+  readonly runs: OpenRuns;
   /** Makes the context refuse what an older owner of the partition still has under way. */
   readonly raiseEpoch: (context: ContextKey, lease: Lease) => Promise<void>;
   readonly report: Log;
@@ -44,6 +46,8 @@ export class ContextDesk {
   /** Newest control commit that rows and lines reflect; -1 before the first look. */
   #controlTaken = -1;
   #isWanted = false;
+  /** Rows of runs may be there. */
+  #hasRuns = false;
   #isOver = false;
   #syncing: Promise<void> | undefined;
   #retry: NodeJS.Timeout | undefined;
@@ -70,6 +74,12 @@ export class ContextDesk {
   visit(): void {
     if (this.#controlTaken < 0) return this.#want();
     for (const line of this.#lines.values()) line.visit();
+  }
+
+  /** A run of this context can go on no more: look. */
+  visitRuns(): void {
+    this.#hasRuns = true;
+    this.#want();
   }
 
   /** Nothing of the commits up to `through` is owed to anyone. */
@@ -151,6 +161,7 @@ export class ContextDesk {
     const rows = await this.#rowsInStep(subscribed);
     await this.#reportFloors(rows, description.wantsFloors);
     if (isFirst) await this.#raiseEpoch(rows, description);
+    await this.#keepRuns(description);
     if (this.#isOver) return;
     this.#takeLines(rows, new Map(subscribed.map((subscription) => [subscription.name, subscription])));
     this.#head = Math.max(this.#head, description.headOffset);
@@ -188,6 +199,14 @@ export class ContextDesk {
       (row) => row.epoch < this.#lease.epoch && row.status !== "removed" && (row.cursor < headOffset || row.dueInMs !== null),
     );
     if (isUnfinished) await this.#parts.raiseEpoch(this.key, this.#lease);
+  }
+
+  async #keepRuns({ openRuns }: ContextDescription): Promise<void> {
+    if (openRuns.length === 0 && !this.#hasRuns) return;
+    const open = openRuns.map(({ requestOffset, deadlineMs }) => ({ requestOffset: Number(requestOffset), deadlineMs }));
+    const hasEnded = await this.#parts.runs.keepInStep(this.key, this.#lease, open);
+    this.#hasRuns = open.length > 0;
+    if (hasEnded && !this.#isOver) this.#isWanted = true;
   }
 
   #takeLines(rows: readonly DeliveryRow[], subscribed: ReadonlyMap<string, Subscribed>): void {

@@ -8,6 +8,7 @@ import type { Log } from "@iterate-platform/service/log";
 import type { Queryable } from "@iterate-platform/service/postgres";
 import { contextsDue, markBehind } from "../delivery/delivery.sql.js";
 import type { Lease, PartitionWorker } from "../lease/lease.js";
+import { contextsOfLateRuns } from "../runs/run.sql.js";
 import type { DeskParts } from "./context-desk.js";
 import { FloorReporter } from "./floors.js";
 import { PartitionDesk, type PartitionRules } from "./partition-desk.js";
@@ -141,6 +142,10 @@ export class Intake implements PartitionWorker {
       contextsDue(partitions, maxDue),
     );
     for (const { partition, owner, path } of rows) this.#desks.get(partition)?.visit({ owner, path });
+    const late = await this.#parts.db.query<{ partition: number; owner: string; path: string }>(
+      contextsOfLateRuns(partitions, maxDue),
+    );
+    for (const { partition, owner, path } of late.rows) this.#desks.get(partition)?.visitRuns({ owner, path });
   }
 
   /** First the rows that hold a watermark say so themselves, then the watermarks pass them. */

@@ -10,6 +10,7 @@ import { ladderDelayMs, waitLadder } from "../delivery/ladder.js";
 import type { SubscriptionLine } from "../delivery/line.js";
 import type { Lease } from "../lease/lease.js";
 import type { FeedCommit } from "../log/contract.js";
+import { contextsOfOlderRuns } from "../runs/run.sql.js";
 import { ContextDesk, type DeskParts } from "./context-desk.js";
 import { Watermark } from "./watermark.js";
 import { watermarks } from "./watermark.sql.js";
@@ -67,6 +68,11 @@ export class PartitionDesk {
   /** Something of a context is due. */
   visit(key: ContextKey): void {
     if (!this.#isOver) this.#desk(key).visit();
+  }
+
+  /** A run of a context is past its deadline. */
+  visitRuns(key: ContextKey): void {
+    if (!this.#isOver) this.#desk(key).visitRuns();
   }
 
   /** Reads the feed now. */
@@ -151,9 +157,22 @@ export class PartitionDesk {
       if (last === undefined || found.rows.length < rowsPage) break;
       after = Number(last.id);
     }
+    await this.#visitOlderRuns();
     await failpoint("partition.taken-over");
     this.#storedPosition = rows[0]?.position ?? "";
     return (this.#watermark = new Watermark(this.#storedPosition));
+  }
+
+  async #visitOlderRuns(): Promise<void> {
+    const { partition, epoch } = this.lease;
+    for (let after: ContextKey | null = null; ;) {
+      const found: { rows: ContextKey[] } = await this.#db.query<ContextKey>(
+        contextsOfOlderRuns(partition, epoch, after, rowsPage),
+      );
+      for (const { owner, path } of found.rows) this.visitRuns({ owner, path });
+      after = found.rows.at(-1) ?? null;
+      if (after === null || found.rows.length < rowsPage) return;
+    }
   }
 
   async #readFeed(watermark: Watermark): Promise<void> {

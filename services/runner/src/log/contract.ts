@@ -1,6 +1,6 @@
 /** What the runner asks of the context service. Offsets are numbers here: the log refuses to go beyond 2^53. */
 import type { Event, EventInput } from "@iterate-platform/proto/iterate/type/v1/event";
-import type { ConfigPointer, Subscription } from "@iterate-platform/proto/iterate/context/v1/context";
+import type { ConfigPointer, OpenRun, Subscription } from "@iterate-platform/proto/iterate/context/v1/context";
 import type { ContextKey } from "../delivery/contract.js";
 
 export interface CallScope {
@@ -15,6 +15,8 @@ export interface ContextDescription {
   readonly lastControl: number;
   readonly subscriptions: readonly Subscription[];
   readonly config: ConfigPointer | null;
+  /** Runs that were asked for and have not ended, by offset. */
+  readonly openRuns: readonly OpenRun[];
   /** True when the context may give up its past: it wants to know how far its subscriptions have got. */
   readonly wantsFloors: boolean;
   /** What the project is called, at its root; empty elsewhere. */

@@ -37,15 +37,14 @@ export class GrpcContextLog implements ContextLog {
   }
 
   async describe(context: ContextKey, scope: CallScope = {}): Promise<ContextDescription> {
-    const { headOffset, lastControl, subscriptions, config, retention, projectSlug } = await this.#context.describeContext(
-      { context: { ...context } },
-      options(scope),
-    );
+    const { headOffset, lastControl, subscriptions, config, openRuns, retention, projectSlug } =
+      await this.#context.describeContext({ context: { ...context } }, options(scope));
     return {
       headOffset: Number(headOffset),
       lastControl: Number(lastControl),
       subscriptions,
       config: config ?? null,
+      openRuns,
       wantsFloors: retention !== undefined,
       projectSlug,
     };

@@ -297,6 +297,10 @@ export interface DescribeContextResponse {
   asOfOffset: bigint;
   /** Rules of the context, by their matches, when they were asked for; the published code of a project is among them, as `itx.config`. */
   rules: Rule[];
+  /** Runs that were asked for and have not ended, by offset. */
+  openRuns: OpenRun[];
+  /** The newest incarnation that is recorded: epoch of the partition's owner; 0 before any. */
+  incarnation: bigint;
 }
 
 /** Rule says what calls of a context that begin with its match stand for. */
@@ -315,6 +319,18 @@ export interface Rule {
   types: string;
   /** Offset of the event that configured this row. */
   configuredAtOffset: bigint;
+}
+
+/** OpenRun is a run that was asked for and has not ended. */
+export interface OpenRun {
+  /** Offset of the event that asks for it, and its name. */
+  requestOffset: bigint;
+  /** How long it may take, in milliseconds. */
+  deadlineMs: number;
+  /** Offset of the run it repeats or goes on from; 0 when there is none. */
+  ancestorOffset: bigint;
+  /** What limits count it by; empty when nobody said. */
+  limitKey: string;
 }
 
 /** Retention says how much of its log a context keeps. With neither place nor age it keeps what is there. */
@@ -2054,6 +2070,8 @@ function createBaseDescribeContextResponse(): DescribeContextResponse {
     projectSlug: "",
     asOfOffset: 0n,
     rules: [],
+    openRuns: [],
+    incarnation: 0n,
   };
 }
 
@@ -2109,6 +2127,15 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     }
     for (const v of message.rules) {
       Rule.encode(v!, writer.uint32(90).fork()).join();
+    }
+    for (const v of message.openRuns) {
+      OpenRun.encode(v!, writer.uint32(114).fork()).join();
+    }
+    if (message.incarnation !== 0n) {
+      if (BigInt.asIntN(64, message.incarnation) !== message.incarnation) {
+        throw new globalThis.Error("value provided for field message.incarnation of type int64 too large");
+      }
+      writer.uint32(120).int64(message.incarnation);
     }
     return writer;
   },
@@ -2214,6 +2241,22 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
             message.rules.push(Rule.decode(reader, reader.uint32()));
             continue;
           }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.openRuns.push(OpenRun.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 15: {
+            if (tag !== 120) {
+              break;
+            }
+
+            message.incarnation = reader.int64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2271,6 +2314,12 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
       rules: globalThis.Array.isArray(object?.rules)
         ? object.rules.map((e: any) => Rule.fromJSON(e))
         : [],
+      openRuns: globalThis.Array.isArray(object?.openRuns)
+        ? object.openRuns.map((e: any) => OpenRun.fromJSON(e))
+        : globalThis.Array.isArray(object?.open_runs)
+        ? object.open_runs.map((e: any) => OpenRun.fromJSON(e))
+        : [],
+      incarnation: isSet(object.incarnation) ? BigInt(object.incarnation) : 0n,
     };
   },
 
@@ -2309,6 +2358,12 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
     if (message.rules?.length) {
       obj.rules = message.rules.map((e) => Rule.toJSON(e));
     }
+    if (message.openRuns?.length) {
+      obj.openRuns = message.openRuns.map((e) => OpenRun.toJSON(e));
+    }
+    if (message.incarnation !== 0n) {
+      obj.incarnation = message.incarnation.toString();
+    }
     return obj;
   },
 
@@ -2342,6 +2397,10 @@ export const DescribeContextResponse: MessageFns<DescribeContextResponse> = {
       ? BigInt(object.asOfOffset)
       : 0n;
     message.rules = object.rules?.map((e) => Rule.fromPartial(e)) || [];
+    message.openRuns = object.openRuns?.map((e) => OpenRun.fromPartial(e)) || [];
+    message.incarnation = (object.incarnation !== undefined && object.incarnation !== null)
+      ? BigInt(object.incarnation)
+      : 0n;
     return message;
   },
 };
@@ -2500,6 +2559,149 @@ export const Rule: MessageFns<Rule> = {
     message.configuredAtOffset = (object.configuredAtOffset !== undefined && object.configuredAtOffset !== null)
       ? BigInt(object.configuredAtOffset)
       : 0n;
+    return message;
+  },
+};
+
+function createBaseOpenRun(): OpenRun {
+  return { requestOffset: 0n, deadlineMs: 0, ancestorOffset: 0n, limitKey: "" };
+}
+
+export const OpenRun: MessageFns<OpenRun> = {
+  encode(message: OpenRun, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.requestOffset !== 0n) {
+      if (BigInt.asIntN(64, message.requestOffset) !== message.requestOffset) {
+        throw new globalThis.Error("value provided for field message.requestOffset of type int64 too large");
+      }
+      writer.uint32(8).int64(message.requestOffset);
+    }
+    if (message.deadlineMs !== 0) {
+      writer.uint32(16).int32(message.deadlineMs);
+    }
+    if (message.ancestorOffset !== 0n) {
+      if (BigInt.asIntN(64, message.ancestorOffset) !== message.ancestorOffset) {
+        throw new globalThis.Error("value provided for field message.ancestorOffset of type int64 too large");
+      }
+      writer.uint32(24).int64(message.ancestorOffset);
+    }
+    if (message.limitKey !== "") {
+      writer.uint32(34).string(message.limitKey);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OpenRun {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOpenRun();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.requestOffset = reader.int64() as bigint;
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.deadlineMs = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.ancestorOffset = reader.int64() as bigint;
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.limitKey = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): OpenRun {
+    return {
+      requestOffset: isSet(object.requestOffset)
+        ? BigInt(object.requestOffset)
+        : isSet(object.request_offset)
+        ? BigInt(object.request_offset)
+        : 0n,
+      deadlineMs: isSet(object.deadlineMs)
+        ? globalThis.Number(object.deadlineMs)
+        : isSet(object.deadline_ms)
+        ? globalThis.Number(object.deadline_ms)
+        : 0,
+      ancestorOffset: isSet(object.ancestorOffset)
+        ? BigInt(object.ancestorOffset)
+        : isSet(object.ancestor_offset)
+        ? BigInt(object.ancestor_offset)
+        : 0n,
+      limitKey: isSet(object.limitKey)
+        ? globalThis.String(object.limitKey)
+        : isSet(object.limit_key)
+        ? globalThis.String(object.limit_key)
+        : "",
+    };
+  },
+
+  toJSON(message: OpenRun): unknown {
+    const obj: any = {};
+    if (message.requestOffset !== 0n) {
+      obj.requestOffset = message.requestOffset.toString();
+    }
+    if (message.deadlineMs !== 0) {
+      obj.deadlineMs = Math.round(message.deadlineMs);
+    }
+    if (message.ancestorOffset !== 0n) {
+      obj.ancestorOffset = message.ancestorOffset.toString();
+    }
+    if (message.limitKey !== "") {
+      obj.limitKey = message.limitKey;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<OpenRun>): OpenRun {
+    return OpenRun.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<OpenRun>): OpenRun {
+    const message = createBaseOpenRun();
+    message.requestOffset = (object.requestOffset !== undefined && object.requestOffset !== null)
+      ? BigInt(object.requestOffset)
+      : 0n;
+    message.deadlineMs = object.deadlineMs ?? 0;
+    message.ancestorOffset = (object.ancestorOffset !== undefined && object.ancestorOffset !== null)
+      ? BigInt(object.ancestorOffset)
+      : 0n;
+    message.limitKey = object.limitKey ?? "";
     return message;
   },
 };
