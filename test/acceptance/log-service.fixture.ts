@@ -10,6 +10,7 @@ import type { ExecutionClaims } from "@iterate-platform/service/caller";
 import { newId, partitionOf, uuidv7 } from "@iterate-platform/service/ids";
 import { migrate } from "@iterate-platform/service/migrations";
 import { createPool, type Pool } from "@iterate-platform/service/postgres";
+import type { Trust } from "@iterate-platform/service/trust";
 import { useNats, useTestDatabase } from "@iterate-platform/testing";
 import { afterAll, beforeAll } from "vitest";
 import { ContextProcess, Deployment, type Clients } from "../../services/context/test/context-process.js";
@@ -79,6 +80,16 @@ export class LogService {
     await (how === "killed" ? this.#process.kill() : this.#process.terminate());
     await between();
     this.#process = await ContextProcess.start(this.#options);
+  }
+
+  /** A process with settings of its own on the same database and broker; whoever starts it stops it. */
+  startWith(env: Readonly<Record<string, string>>): Promise<ContextProcess> {
+    return ContextProcess.start({ ...this.#options, env });
+  }
+
+  /** What another service of this deployment proves itself with. */
+  trust(service: string): Trust {
+    return this.#deployment.trust(service);
   }
 
   get pool(): Pool {

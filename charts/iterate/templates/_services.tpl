@@ -2,7 +2,7 @@
 The services as a table: what each runs, serves, is told and holds. A new service is a new row here and a block of its name in the
 values. Columns: values (its block), command (in place of the image's own), connections (to its database, at most, of one pod), broker
 (has a user there), signs (has a key for calls to others), traced (sends its spans and logs to telemetry), listeners, calls (variable →
-callee and listener, and whether it may be missing), files and secrets (variable → key of its Secret), env (further variables).
+callee and listener, whether it may be missing, and what its address stands in), files and secrets (variable → key of its Secret), env (further variables).
 */}}
 {{- define "iterate.services" -}}
 ingress:
@@ -36,6 +36,8 @@ context:
   listeners:
     grpc: {variable: GRPC_LISTEN, port: 7410, isGrpc: true}
     admin: {variable: ADMIN_LISTEN, port: 7460}
+  calls:
+    CAPABILITY_PROVIDERS: {to: runner, listener: grpc, isOptional: true, format: "runner=%s"}
   files:
     ITERATE_SECRET_KEYS: secret-keys.json
   secrets:

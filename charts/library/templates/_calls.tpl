@@ -1,5 +1,5 @@
 {{/*
-Whom one service calls, as YAML: variable → {to, listener, url, port, isHere}. Both its environment and its NetworkPolicy are made from
+Whom one service calls, as YAML: variable → {to, listener, url, value, port, isHere}. Both its environment and its NetworkPolicy are made from
 this, so a service can reach what it is told of and nothing else. A callee that this release does not run has the address of its block.
 */}}
 {{- define "iterate-library.calls" -}}
@@ -28,6 +28,7 @@ this, so a service can reach what it is told of and nothing else. A callee that 
   to: {{ $call.to }}
   listener: {{ $call.listener }}
   url: {{ $url }}
+  value: {{ printf ($call.format | default "%s") $url }}
   port: {{ $port }}
   isHere: {{ $values.enabled }}
 {{- end -}}

@@ -17,7 +17,7 @@ data:
 {{- $_ := set $data $listener.variable (printf "0.0.0.0:%d" (int $listener.port)) -}}
 {{- end -}}
 {{- range $variable, $call := include "iterate-library.calls" . | fromYaml -}}
-{{- $_ := set $data $variable $call.url -}}
+{{- $_ := set $data $variable $call.value -}}
 {{- end -}}
 {{- if .facts.traced -}}
 {{- $_ := set $data "OTEL_TRACES_SAMPLER_ARG" .root.Values.tracing.sampleRatio -}}

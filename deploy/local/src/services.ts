@@ -58,6 +58,7 @@ export const serviceRows: readonly ServiceRow[] = [
     nodeArgs: ["--max-semi-space-size=64"],
     broker: { publish: ["ctx.*", "live.*", ...streamAdmin], subscribe: ["ctx.*", "live.*", "lend.*"] },
     variables: ({ ports, state }) => ({
+      CAPABILITY_PROVIDERS: `runner=${urlOf(ports.of("runner"))}`,
       RUNNER_URL: urlOf(ports.of("runner")),
       BUNDLER_URL: urlOf(ports.of("bundler")),
       INGRESS_URL: urlOf(ports.of("ingress")),

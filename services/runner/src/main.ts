@@ -1,12 +1,15 @@
 /** Composes the runner: leases, intake, delivery, processors, project pages and the service other services ask. */
 import { hostname } from "node:os";
+import { CapabilityServiceService } from "@iterate-platform/proto/iterate/capability/v1/capability";
 import { RunnerServiceService } from "@iterate-platform/proto/iterate/runner/v1/runner";
 import { readDescriptorSet } from "@iterate-platform/proto/descriptor-set";
+import { capabilityHandlers, capabilityRules } from "@iterate-platform/service/capability-service";
 import { newId, uuidv7 } from "@iterate-platform/service/ids";
 import { createPool } from "@iterate-platform/service/postgres";
 import { runService } from "@iterate-platform/service/service";
 import { fetchListener } from "./api/fetch-listener.js";
 import { runnerServiceHandlers, runnerServiceRules } from "./api/runner-service.js";
+import { facetsRoot } from "./capability/facets.js";
 import { runnerConfig } from "./config.js";
 import { composeRunner } from "./runner.js";
 
@@ -69,6 +72,7 @@ await runService({
     );
 
     runtime.grpc.add(RunnerServiceService, runnerServiceHandlers(runtime.pool, runner.snapshots), runnerServiceRules);
+    runtime.grpc.add(CapabilityServiceService, capabilityHandlers([facetsRoot(runner.snapshots)]), capabilityRules);
     runtime.addListener("http", fetchListener(runner.pages, { listen: config.httpListen, log, trust }));
     runtime.onStop("leases pool", () => leasePool.end());
     runtime.onStop("runner", () => runner.stop());
