@@ -3,7 +3,11 @@ import { readResult } from "@iterate-platform/service/invocation-result";
 import { person, type Caller, type Context, type LogService } from "./log-service.fixture.js";
 
 export class Calls {
-  constructor(private readonly service: LogService) {}
+  /** @param clientOf where calls go; to the process of the service when absent. */
+  constructor(
+    private readonly service: LogService,
+    private readonly clientOf: (caller: Caller) => ReturnType<LogService["as"]> = (caller) => service.as(caller),
+  ) {}
 
   /** The value a call answers. */
   async value(context: Context, expression: string | readonly unknown[], caller: Caller = person): Promise<unknown> {
@@ -25,7 +29,7 @@ export class Calls {
         ? { $case: "text" as const, value: expression }
         : { $case: "parsed" as const, value: Buffer.from(JSON.stringify(expression)) };
     const options = { ...(await this.service.optionsOf(caller, context)), deadlineMs: 20_000 };
-    const responses = this.service.as(caller).invoke({ context, expression: { form } }, options);
+    const responses = this.clientOf(caller).invoke({ context, expression: { form } }, options);
     return await readResult(parts(responses));
   }
 }

@@ -82,6 +82,11 @@ export class LogService {
     this.#process = await ContextProcess.start(this.#options);
   }
 
+  /** Another process of the service on the same database and broker; whoever starts it stops it. */
+  startAnother(): Promise<ContextProcess> {
+    return ContextProcess.start(this.#options);
+  }
+
   /** A process with settings of its own on the same database and broker; whoever starts it stops it. */
   startWith(env: Readonly<Record<string, string>>): Promise<ContextProcess> {
     return ContextProcess.start({ ...this.#options, env });

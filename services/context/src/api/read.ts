@@ -6,10 +6,12 @@ import type {
   OpenRun,
   ReadEventsResponse,
   Retention,
+  Rule,
   StreamEventsResponse,
   Subscription,
 } from "@iterate-platform/proto/iterate/context/v1/context";
 import type { CallContext, HandlerOf, MethodRule } from "@iterate-platform/service/grpc-server";
+import { printExpression, printTarget } from "iterate/expression";
 import { CodedError, codedError } from "iterate/lib";
 import type { ConfigState, CoreState, RetentionState, RunRow, SubscriptionRow } from "../core/contract.js";
 import { firstOffsetOf } from "../core/retention.js";
@@ -21,6 +23,8 @@ import type { Past } from "../past/contract.js";
 import type { Page, Reads } from "../log/read.js";
 import type { Streams } from "../log/stream.js";
 import type { Waits } from "../log/wait.js";
+import type { RuleRow } from "../rules/contract.js";
+import { ruleTable } from "../rules/table.js";
 import { addressOf, afterOffsetOf, countOf, offsetOf, readLimits, typesOf } from "./input.js";
 
 type Methods = Pick<ContextServiceService, "readEvents" | "streamEvents" | "waitForEvent" | "describeContext">;
@@ -80,7 +84,7 @@ export function readHandlers({ reader, mixed, heads, streams, waits, past }: Rea
       };
       return { event: await whileServing(call, (signal) => waits.wait(request, signal)) };
     },
-    describeContext: async ({ context, atOffset }, { caller, signal }) => {
+    describeContext: async ({ context, atOffset, includeRules }, { caller, signal }) => {
       const at = atOffset === undefined ? undefined : offsetOf("at_offset", atOffset);
       const head = await heads.confirm(addressOf(context, caller));
       const headOffset = head?.lastOffset ?? 0;
@@ -90,14 +94,16 @@ export function readHandlers({ reader, mixed, heads, streams, waits, past }: Rea
         });
       if (head === undefined) return unbornMessage;
       const asOf = at ?? headOffset;
-      const core = readableCore(head);
+      const now = readableCore(head);
+      const core = asOf === headOffset ? now : await past.coreAt(head, asOf, signal);
       return {
         headOffset: BigInt(head.lastOffset),
         commitNo: BigInt(head.commitNo),
         lastControl: BigInt(head.lastControl),
         createdAtUs: BigInt(head.createdAtUs),
         asOfOffset: BigInt(asOf),
-        ...coreMessage(asOf === headOffset ? core : await past.coreAt(head, asOf, signal)),
+        ...coreMessage(core),
+        rules: includeRules === true ? ruleMessages(core) : [],
       };
     },
   };
@@ -144,6 +150,7 @@ const unbornMessage: DescribeContextResponse = {
   retention: undefined,
   projectSlug: "",
   asOfOffset: 0n,
+  rules: [],
   openRuns: [],
   incarnation: 0n,
 };
@@ -197,6 +204,23 @@ function subscriptionMessage({
     resumedAtOffset: BigInt(resumedAtOffset ?? 0),
     resumedAfterOffset: resumedAfterOffset === null ? undefined : BigInt(resumedAfterOffset),
     missedBelowOffset: BigInt(missedBelow ?? 0),
+  };
+}
+
+function ruleMessages(core: CoreState): Rule[] {
+  return Object.entries(ruleTable(core))
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([, row]) => ruleMessage(row));
+}
+
+function ruleMessage({ match, target, description, instructions, types, configuredAtOffset }: RuleRow): Rule {
+  return {
+    match: printExpression(match),
+    target: target === null ? undefined : printTarget(target),
+    description: description ?? "",
+    instructions: instructions ?? "",
+    types: types ?? "",
+    configuredAtOffset: BigInt(configuredAtOffset),
   };
 }
 
