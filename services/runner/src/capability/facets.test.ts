@@ -1,5 +1,7 @@
 /** The root `facets` over what a runner has really processed. */
 import { evaluate } from "@iterate-platform/service/capability-calls";
+import { rootGaps } from "@iterate-platform/service/capability-gaps";
+import { rootMessage } from "@iterate-platform/service/capability-service";
 import type { CapabilityCall } from "@iterate-platform/service/capability";
 import type { Step } from "iterate/expression";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -18,6 +20,10 @@ beforeAll(async () => {
 afterAll(async () => {
   await runner?.stop();
   await platform?.stop();
+});
+
+test("its words are all that somebody needs who calls it", () => {
+  expect(rootGaps(rootMessage(facetsRoot({} as never)))).toEqual([]);
 });
 
 test("a processor is read by its name once it has processed an offset, and a name nobody hosts is said to be none", async () => {
