@@ -3,6 +3,7 @@
  * that reaches past the published surface. The log checks again what it can see; only the runner knows that a writer is code.
  */
 import { eventCatalog, isPlatformType, itx, testTypePrefix } from "iterate/events";
+import { spellsBuiltins, toMatch, toTarget, type Expression } from "iterate/expression";
 import { codedError } from "iterate/lib";
 import { maxBatchBytes, maxBatchEvents, maxEventBytes, type EventInput } from "iterate/stream/processor";
 import { bodyBytes } from "./arguments.js";
@@ -25,9 +26,20 @@ export function assertCodeMayWrite({ type, payload, idempotencyKey }: EventInput
     throw codedError("FORBIDDEN", `idempotency keys that begin with ${JSON.stringify(reserved[0])} are the platform's own`, {
       key: idempotencyKey,
     });
-  if (type === itx.subscriptionConfigured.type && namesBuiltins(payload)) {
-    throw codedError("FORBIDDEN", "code may not subscribe what is below itx.builtins; name what the project publishes", { type });
-  }
+  if (eventCatalog.get(type)?.control === true) assertWithinWall(type, payload);
+}
+
+/** The tables that decide what names mean lead past the rules of their contexts only where somebody else than code wrote so. */
+function assertWithinWall(type: string, payload: unknown): void {
+  const { match, target, ifTarget, events } = (payload ?? {}) as Readonly<Record<string, unknown>>;
+  if (type === itx.rewriteRuleConfigured.type && (ifTarget !== undefined || isConfig(match)))
+    throw codedError("FORBIDDEN", "code may not take a rule away by its target, nor write the rule itx.config", { type });
+  if (namesBuiltins(target))
+    throw codedError("FORBIDDEN", "code may not name what is below itx.builtins; name what its context answers to itx", { type });
+  if (type !== itx.scheduleSet.type || !Array.isArray(events)) return;
+  for (const event of events as readonly ({ readonly type?: unknown; readonly payload?: unknown } | null)[])
+    if (typeof event?.type === "string" && eventCatalog.get(event.type)?.control === true)
+      assertWithinWall(event.type, event.payload);
 }
 
 /**
@@ -60,8 +72,21 @@ export function assertEmits(events: readonly EventInput[]): void {
     });
 }
 
-function namesBuiltins(payload: unknown): boolean {
-  const target: unknown = typeof payload === "object" && payload !== null ? (payload as { target?: unknown }).target : undefined;
-  if (!Array.isArray(target)) return false;
-  return target.some((step: unknown) => step === "builtins" || (Array.isArray(step) && step[0] === "builtins"));
+/** What is no expression is refused by the log, for that. */
+function namesBuiltins(target: unknown): boolean {
+  const expression = expressionOf(() => toTarget(target));
+  return expression !== null && spellsBuiltins(expression);
+}
+
+function isConfig(match: unknown): boolean {
+  const expression = expressionOf(() => toMatch(match));
+  return expression !== null && itx.isConfigMatch(expression);
+}
+
+function expressionOf(read: () => Expression): Expression | null {
+  try {
+    return read();
+  } catch {
+    return null;
+  }
 }
