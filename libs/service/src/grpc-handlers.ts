@@ -8,7 +8,7 @@ import { CodedError, codedError } from "iterate/lib";
 import { authorize, type Caller, type MethodPolicy } from "./caller.js";
 import { OpenCall, type CallContext, type RawCall, type ServerCall } from "./grpc-call.js";
 import { Messages } from "./grpc-messages.js";
-import type { MethodDefinition, RawHandler } from "./grpc-types.js";
+import { EncodedMessage, type MethodDefinition, type RawHandler } from "./grpc-types.js";
 import { checkRequestSize, checkResponseSize } from "./message-limits.js";
 import { nameSpanOwner } from "./span-owner.js";
 import { toFailure } from "./status.js";
@@ -40,7 +40,7 @@ export function unaryCall(host: MethodHost, handler: UnaryHandler) {
     const close = host.open(open);
     const timer = call.getDeadline() === Infinity ? deadlineTimer(open) : undefined;
     let isAnswered = false;
-    const answer = (failure: CodedError | null, response?: Buffer): void => {
+    const answer = (failure: CodedError | null, response?: Uint8Array): void => {
       if (isAnswered) return;
       isAnswered = true;
       open.settle();
@@ -101,7 +101,7 @@ export function clientStreamCall(host: MethodHost, handler: ClientStreamHandler)
     const open = openCall(host, call);
     const close = host.open(open);
     let isAnswered = false;
-    const answer = (failure: CodedError | null, response?: Buffer): void => {
+    const answer = (failure: CodedError | null, response?: Uint8Array): void => {
       if (isAnswered) return;
       isAnswered = true;
       open.settle();
@@ -191,8 +191,8 @@ function decodeRequest(host: MethodHost, bytes: Buffer): unknown {
   }
 }
 
-function encodeResponse(host: MethodHost, response: unknown): Buffer {
-  const bytes = host.method.responseSerialize(response);
+function encodeResponse(host: MethodHost, response: unknown): Uint8Array {
+  const bytes = response instanceof EncodedMessage ? response.encoded() : host.method.responseSerialize(response);
   checkResponseSize(host.method.path, bytes.length);
   return bytes;
 }
@@ -238,7 +238,9 @@ async function pump(host: MethodHost, open: OpenCall, call: Writable, responses:
         isFinished = true;
         break;
       }
-      if (!call.write(encodeResponse(host, next.value))) await flushed(open, call);
+      const { value } = next;
+      const sent = value instanceof EncodedMessage ? () => value.sent() : undefined;
+      if (!call.write(encodeResponse(host, value), sent)) await flushed(open, call);
     }
     if (open.over !== null) throw open.over;
   } finally {

@@ -18,7 +18,7 @@ import { maxRequestBytes, maxResponseBytes, type RequestLimits } from "./message
 import { answerFor } from "./status.js";
 import type { Trust } from "./trust.js";
 
-export { raw, type Handlers, type HandlerOf } from "./grpc-types.js";
+export { EncodedMessage, raw, type Handlers, type HandlerOf } from "./grpc-types.js";
 export type { CallContext, RawCall } from "./grpc-call.js";
 export type { Caller, ExecutionClaims, MethodPolicy } from "./caller.js";
 

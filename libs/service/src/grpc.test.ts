@@ -9,7 +9,7 @@ import { codedError, type ErrorCode } from "iterate/lib";
 import { afterEach, describe, expect, test } from "vitest";
 import { createClient } from "./grpc-client.js";
 import { EchoService, echoTrust, openRules, startEcho, type Echo, type EchoHandlers, type Note } from "./grpc-echo.fixture.js";
-import { createGrpcServer, raw, type CallContext } from "./grpc-server.js";
+import { createGrpcServer, EncodedMessage, raw, type CallContext } from "./grpc-server.js";
 import { createLog } from "./log.js";
 import { defaultMaxRequestBytes, maxResponseBytes } from "./message-limits.js";
 
@@ -73,6 +73,40 @@ describe("calls of all four kinds", () => {
     await talk.send({ text: "two" });
     talk.end();
     expect(await collect(talk.responses)).toEqual(["TWO"]);
+  });
+
+  test("take answers that are bytes already, and say when they need them no more", async () => {
+    const sent: string[] = [];
+    class EncodedNote extends EncodedMessage implements Note {
+      readonly text = "not looked at";
+      readonly #bytes: Buffer;
+
+      constructor(text: string) {
+        super();
+        this.#bytes = Buffer.from(JSON.stringify({ text }));
+      }
+
+      encoded(): Buffer {
+        return this.#bytes;
+      }
+
+      sent(): void {
+        sent.push(this.#bytes.toString("utf8", 9, 10));
+        this.#bytes.fill(0);
+      }
+    }
+    const { client } = await start({
+      unary: ({ text }) => Promise.resolve(new EncodedNote(text === "large" ? "x".repeat(maxResponseBytes) : text)),
+      serverStream: async function* () {
+        for (let n = 0; n < 3; n += 1) yield new EncodedNote(`${n} ${"x".repeat(100_000)}`);
+        yield { text: "as an object" };
+      },
+    });
+    expect(await client.unary({ text: "hello" })).toEqual({ text: "hello" });
+    const texts = await collect(client.serverStream({ text: "" }));
+    expect(texts.map((text) => text.slice(0, 12))).toEqual(["0 xxxxxxxxxx", "1 xxxxxxxxxx", "2 xxxxxxxxxx", "as an object"]);
+    expect(sent).toEqual(["0", "1", "2"]);
+    expect(await codeOf(client.unary({ text: "large" }))).toMatchObject({ code: "INTERNAL" });
   });
 
   test("bring a CodedError back from each, after what was answered before it", async () => {

@@ -181,6 +181,104 @@ describe("a lost connection", () => {
   });
 });
 
+describe("a copy", () => {
+  /** Rows of one text column in binary form; the lengths of a row's bytes are those of its text, a header and a trailer apart. */
+  async function textsOf(made: Pool, text: string): Promise<string[]> {
+    const texts: string[] = [];
+    await made.copyOut(`copy (${text}) to stdout`, (data, at, end) => void texts.push(data.toString("utf8", at, end)));
+    return texts;
+  }
+
+  const lines = (count: number, width: number): string =>
+    `select repeat(chr(64 + n % 26), n * ${width}) from generate_series(1, ${count}) n`;
+  const expected = (count: number, width: number): string[] =>
+    Array.from({ length: count }, (_, n) => `${String.fromCharCode(64 + ((n + 1) % 26)).repeat((n + 1) * width)}\n`);
+
+  test.each([
+    { count: 0, width: 1 },
+    { count: 3_000, width: 1 },
+    { count: 200, width: 331 },
+    { count: 4, width: 500_000 },
+  ])("of $count rows, each $width bytes longer than the one before, arrives row by row", async ({ count, width }) => {
+    const made = pool({ max: 1 });
+    expect(await textsOf(made, lines(count, width))).toEqual(expected(count, width));
+    expect((await made.query("select 1 as n")).rows).toEqual([{ n: 1 }]);
+  });
+
+  test("arrives whatever its chunks are, beside whatever else the server says", async () => {
+    const { proxy, url } = await proxied();
+    const made = pool({ url, max: 1 });
+    await made.query(
+      "create function warned(n int) returns text language plpgsql as $$ begin raise notice 'n is %', n; return n; end $$",
+    );
+    proxy.delay(1);
+    expect(await textsOf(made, "select warned(n) from generate_series(1, 400) n")).toEqual(
+      Array.from({ length: 400 }, (_, n) => `${n + 1}\n`),
+    );
+  });
+
+  test("behind a pooler, and after statements that are prepared, is the same", async () => {
+    const made = pool({ max: 1, pooler: "transaction" });
+    await made.query({ name: "one", text: "select $1::int", values: [1] });
+    expect(await textsOf(made, "select 'a' union all select 'b'")).toEqual(["a\n", "b\n"]);
+    const direct = pool({ max: 1 });
+    await direct.query({ name: "one", text: "select $1::int as n", values: [1] });
+    expect(await textsOf(direct, "select 'a'")).toEqual(["a\n"]);
+    expect((await direct.query({ name: "one", text: "select $1::int as n", values: [2] })).rows).toEqual([{ n: 2 }]);
+  });
+
+  test("whose listener throws is drained, and its connection is kept", async () => {
+    const made = pool({ max: 1 });
+    const pid = (await made.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
+    const refusal = new Error("no");
+    let rows = 0;
+    const failing = made.copyOut(`copy (${lines(5_000, 1)}) to stdout`, () => {
+      rows += 1;
+      if (rows === 2) throw refusal;
+    });
+    await expect(failing).rejects.toBe(refusal);
+    expect(rows).toBe(2);
+    expect((await made.query("select pg_backend_pid() as pid")).rows).toEqual(pid);
+  });
+
+  test("that is refused, at once or in the middle, is an error of its own and costs no connection", async () => {
+    const made = pool({ max: 1 });
+    const pid = (await made.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
+    expect(sqlState(await failure(textsOf(made, "select * from nothing")))).toBe("42P01");
+    expect(sqlState(await failure(textsOf(made, "select 1 / (3000 - n) from generate_series(1, 5000) n")))).toBe("22012");
+    expect((await made.query("select pg_backend_pid() as pid")).rows).toEqual(pid);
+    expect(await textsOf(made, "select 'a'")).toEqual(["a\n"]);
+  });
+
+  test("that takes too long, or loses its connection in the middle, is UNAVAILABLE", async () => {
+    const slow = pool({ statementTimeoutMs: 100 });
+    expect(await failure(textsOf(slow, "select pg_sleep(0.01) from generate_series(1, 500)"))).toMatchObject({
+      code: "UNAVAILABLE",
+      data: { sqlState: "57014" },
+    });
+    const { proxy, url } = await proxied();
+    const made = pool({ url, max: 1 });
+    let rows = 0;
+    const cut = made.copyOut(`copy (${lines(3_000, 1)}) to stdout`, () => {
+      rows += 1;
+      if (rows === 100) proxy.reset();
+    });
+    expect(await codeOf(cut)).toBe("UNAVAILABLE");
+    expect(rows).toBeLessThan(3_000);
+    expect(await textsOf(made, "select 'a'")).toEqual(["a\n"]);
+  });
+
+  test("whose answer is swallowed ends within the bound", async () => {
+    const { proxy, url } = await proxied();
+    const made = pool({ url, max: 1, statementTimeoutMs: 100 });
+    await made.query("select 1");
+    proxy.drop();
+    expect(await codeOf(textsOf(made, "select 1"))).toBe("UNAVAILABLE");
+    await proxy.heal();
+    expect(await textsOf(made, "select 'a'")).toEqual(["a\n"]);
+  });
+});
+
 describe("a transaction", () => {
   test("commits what its work resolves with and rolls back what it rejects", async () => {
     const made = pool();

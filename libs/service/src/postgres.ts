@@ -10,8 +10,10 @@
 import type { Socket } from "node:net";
 import { CodedError, codedError } from "iterate/lib";
 import pg from "pg";
+import { CopyOut, type CopyListener } from "./copy-out.js";
 import { retryableSqlState, sqlState } from "./sqlstate.js";
 
+export type { CopyListener } from "./copy-out.js";
 export { retryableSqlState, sqlState } from "./sqlstate.js";
 
 export interface PoolOptions {
@@ -59,8 +61,18 @@ export interface Queryable {
   query<Row = Record<string, unknown>>(statement: string | Statement, values?: readonly unknown[]): Promise<QueryResult<Row>>;
 }
 
+/** Runs `copy (…) to stdout`, which takes no values: `text` must hold none that came from outside. */
+export interface CopySource {
+  /**
+   * Hands each row to `onRow` as it comes. What `onRow` throws is thrown once the rest has come, unseen.
+   *
+   * @throws as `query`.
+   */
+  copyOut(text: string, onRow: CopyListener): Promise<void>;
+}
+
 /** A connection lent to one caller, which must `release` it. */
-export interface PoolConnection extends Queryable {
+export interface PoolConnection extends Queryable, CopySource {
   /** Gives it back; it is destroyed instead when anything about it is in doubt. */
   release(): void;
   /** Ends it now. */
@@ -79,7 +91,7 @@ export function createPool(options: PoolOptions): Pool {
   return new Pool(options);
 }
 
-export class Pool implements Queryable {
+export class Pool implements Queryable, CopySource {
   readonly #pool: pg.Pool;
   readonly #open = new Set<pg.PoolClient>();
   /** The grace of `end` has passed. */
@@ -129,6 +141,15 @@ export class Pool implements Queryable {
     const connection = await this.connect();
     try {
       return await connection.query<Row>(statement, values);
+    } finally {
+      connection.release();
+    }
+  }
+
+  async copyOut(text: string, onRow: CopyListener): Promise<void> {
+    const connection = await this.connect();
+    try {
+      await connection.copyOut(text, onRow);
     } finally {
       connection.release();
     }
@@ -210,10 +231,15 @@ class LentConnection implements PoolConnection {
     client.on("end", this.#onError);
   }
 
-  async query<Row = Record<string, unknown>>(
-    statement: string | Statement,
-    values?: readonly unknown[],
-  ): Promise<QueryResult<Row>> {
+  query<Row = Record<string, unknown>>(statement: string | Statement, values?: readonly unknown[]): Promise<QueryResult<Row>> {
+    return this.#bounded(() => this.#client.query<Row & pg.QueryResultRow>(this.#config(statement, values)));
+  }
+
+  copyOut(text: string, onRow: CopyListener): Promise<void> {
+    return this.#bounded(() => new CopyOut(text, onRow).sendOn(this.#client));
+  }
+
+  async #bounded<Answer>(send: () => Promise<Answer>): Promise<Answer> {
     if (this.#isReleased) throw codedError("INTERNAL", "a database connection was used after its release");
     if (this.#isInDoubt) throw unavailable("the database connection is lost", undefined);
     let isLate = false;
@@ -223,7 +249,7 @@ class LentConnection implements PoolConnection {
       cut(this.#client);
     }, this.#queryTimeoutMs);
     try {
-      return await this.#client.query<Row & pg.QueryResultRow>(this.#config(statement, values));
+      return await send();
     } catch (error) {
       const state = sqlState(error);
       if (state === undefined) {

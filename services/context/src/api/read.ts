@@ -17,6 +17,7 @@ import type { ConfigState, CoreState, RetentionState, RunRow, SubscriptionRow } 
 import { firstOffsetOf } from "../core/retention.js";
 import { jsonProblem } from "../json/scan.js";
 import { readableCore, type Heads } from "../log/confirm.js";
+import { EncodedPage } from "../log/encoded-page.js";
 import { PayloadMatch } from "../log/payload-match.js";
 import type { MixedReads } from "../log/mixed-read.js";
 import type { Past } from "../past/contract.js";
@@ -25,6 +26,7 @@ import type { Streams } from "../log/stream.js";
 import type { Waits } from "../log/wait.js";
 import type { RuleRow } from "../rules/contract.js";
 import { ruleTable } from "../rules/table.js";
+import { EncodedRead, EncodedStep } from "./encoded-answers.js";
 import { addressOf, afterOffsetOf, countOf, offsetOf, readLimits, typesOf } from "./input.js";
 
 type Methods = Pick<ContextServiceService, "readEvents" | "streamEvents" | "waitForEvent" | "describeContext">;
@@ -54,12 +56,13 @@ export function readHandlers({ reader, mixed, heads, streams, waits, past }: Rea
   return {
     readEvents: async ({ context, afterOffset, limit, types, includeEphemeral }, { caller, signal }) => {
       const bounds = { limit: countOf("limit", limit, readLimits.events, readLimits.defaultEvents), maxBytes: readLimits.bytes };
-      const asked = [addressOf(context, caller), afterOffsetOf(afterOffset), typesOf(types, 0), bounds, signal] as const;
+      const [address, after, names] = [addressOf(context, caller), afterOffsetOf(afterOffset), typesOf(types, 0)];
       if (includeEphemeral) {
-        const page = await mixed.read(...asked);
+        const page = await mixed.read(address, after, names, bounds, signal);
         return readMessage(page, page.areEphemeralsIncluded);
       }
-      return readMessage(await reader.read(...asked), false);
+      const page = await reader.read(address, after, names, { ...bounds, isAnyForm: true }, signal);
+      return page instanceof EncodedPage ? new EncodedRead(page) : readMessage(page, false);
     },
     streamEvents: async function* (
       { context, afterOffset, types, includeEphemeral },
@@ -72,7 +75,8 @@ export function readHandlers({ reader, mixed, heads, streams, waits, past }: Rea
         types: typesOf(types, 0),
         heard: includeEphemeral ? ("all" as const) : ("stored" as const),
       };
-      for await (const page of streams.follow(request, signal)) yield pageMessage(page);
+      for await (const page of streams.follow(request, signal))
+        yield page instanceof EncodedPage ? new EncodedStep(page) : pageMessage(page);
     },
     waitForEvent: async ({ context, afterOffset, types, payload, timeoutMs }, call) => {
       const request = {

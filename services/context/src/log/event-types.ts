@@ -2,6 +2,7 @@
  * The dictionary between event types and their numbers. A number never changes its name, so what is known stays true; what is not
  * known is asked every time, because it may have been added since.
  */
+import { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import { codedError } from "iterate/lib";
 import type { LogStore } from "./log-store.js";
 
@@ -12,6 +13,8 @@ export class EventTypes {
   readonly #store: LogStore;
   readonly #names = new Map<number, string>();
   readonly #numbers = new Map<string, number>();
+  /** Of types whose field was asked for. */
+  readonly #fields = new Map<number, Buffer>();
 
   constructor(store: LogStore) {
     this.#store = store;
@@ -40,10 +43,22 @@ export class EventTypes {
     };
   }
 
+  /** The bytes of field `type` of the events of a type, when its name is held here. */
+  knownField(type: number): Buffer | undefined {
+    const known = this.#fields.get(type);
+    if (known !== undefined) return known;
+    const name = this.#names.get(type);
+    if (name === undefined) return undefined;
+    const field = Buffer.from(Event.encode(Event.create({ type: name })).finish());
+    this.#fields.set(type, field);
+    return field;
+  }
+
   #keep(type: number, name: string): void {
     if (this.#names.size >= maxHeld) {
       this.#names.clear();
       this.#numbers.clear();
+      this.#fields.clear();
     }
     this.#names.set(type, name);
     this.#numbers.set(name, type);

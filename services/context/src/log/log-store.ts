@@ -198,6 +198,35 @@ export interface StoredEvent {
   readonly bodyBytes: number;
 }
 
+/**
+ * An event as a copy hands it over: its texts are UTF-8 in `memory`, each from one place to its end, and an end of −1 is no text. It
+ * holds for the moment of the call alone: the next event is in the same object.
+ */
+export interface EventBytes {
+  readonly memory: Buffer;
+  readonly offset: number;
+  readonly type: number;
+  readonly formatVersion: number;
+  readonly createdAtUs: number;
+  /** JSON of the stamped source. */
+  readonly source: number;
+  readonly sourceEnd: number;
+  readonly traceparent: number;
+  readonly traceparentEnd: number;
+  readonly key: number;
+  readonly keyEnd: number;
+  readonly payload: number;
+  readonly payloadEnd: number;
+  readonly metadata: number;
+  readonly metadataEnd: number;
+  /** Bytes of both bodies. */
+  readonly bodyBytes: number;
+  /** They are to be asked for apart, being larger than `smallBodyBytes`. */
+  readonly isWithoutBodies: boolean;
+  /** The event for keeping. */
+  toStored(): StoredEvent;
+}
+
 /** The bodies of an event, read apart. */
 export type EventBodies = Pick<StoredEvent, "offset" | "payload" | "metadata">;
 
@@ -229,10 +258,15 @@ export interface LogStore extends LogQueries {
   /** A lane of its own: close it. */
   openLane(): LogLane;
   /**
-   * The first `limit` events of a context after `after`, in order. This and the next three fail with CodedError
+   * The first `limit` events of a context after `after`, in order. This and the next four fail with CodedError
    * OFFSET_TRUNCATED{firstOffset} when events after `after` are gone, at the moment of the call: never a part of them is answered.
    */
   eventsAfter(contextId: number, after: number, limit: number): Promise<StoredEvent[]>;
+  /**
+   * The same events, each handed to `take` as it comes: for long reads, since it costs more to begin and much less for each event. What
+   * `take` throws is thrown; nothing is handed over after that.
+   */
+  copyEventsAfter(contextId: number, after: number, limit: number, take: (event: EventBytes) => void): Promise<void>;
   /** The first `limit` events of the types in the range, found by looking at each event. For short ranges. */
   eventsOfTypesInRange(range: OffsetRange, types: readonly number[], limit: number): Promise<StoredEvent[]>;
   /** The same, looking only into the blocks that hold such a type: right where every block of the range is entered. */

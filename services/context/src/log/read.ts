@@ -8,6 +8,7 @@ import { isCodedError } from "iterate/lib";
 import { firstOffsetOf } from "../core/retention.js";
 import { closedFirstOffset, type ContextAddress } from "./contract.js";
 import type { HeadConfirmer } from "./confirm.js";
+import { PageEncoder } from "./encoded-page.js";
 import type { EventTypes } from "./event-types.js";
 import { smallBodyBytes, type LogStore, type OffsetRange, type StoredEvent } from "./log-store.js";
 import { EventDecoder } from "./stored-event.js";
@@ -33,6 +34,8 @@ export interface PageBounds {
   readonly maxBytes: number;
   /** Most offsets a filtered page looks through before it answers what it has, be it nothing; no bound when absent. */
   readonly maxScan?: number;
+  /** The page may be an `EncodedPage`: for who passes it on as it is. */
+  readonly isAnyForm?: boolean;
 }
 
 /** Pages of any context. */
@@ -52,6 +55,8 @@ interface Segment {
   readonly find: (types: readonly number[], limit: number) => Promise<StoredEvent[]>;
 }
 
+/** From so many events on a page costs less by a copy than by rows. */
+const longPage = 64;
 /** Ranges up to this many offsets are looked through event by event rather than by their blocks. */
 const directRange = 8 * blockSize;
 
@@ -102,7 +107,10 @@ export class LogReader implements Reads {
     const head = types.length === 0 ? await heads.known(address) : await heads.confirm(address);
     if (head === undefined) return emptyAtHead(after);
     const page = (after: number): Page | Promise<Page> => {
-      if (types.length === 0) return this.pageOfAll(head.contextId, after, bounds);
+      if (types.length === 0)
+        return bounds.isAnyForm === true && Math.min(bounds.limit, head.lastOffset - after) >= longPage
+          ? this.#encodedPageOfAll(head.contextId, after, bounds)
+          : this.pageOfAll(head.contextId, after, bounds);
       return head.lastOffset <= after
         ? emptyAtHead(after)
         : this.#pageOfTypes(head.contextId, after, head.lastOffset, types, bounds, signal);
@@ -117,6 +125,20 @@ export class LogReader implements Reads {
     const rows = await this.#parts.store.eventsAfter(contextId, after, bounds.limit + 1);
     const { events, bytes, isCut } = await this.#decode(contextId, rows, bounds);
     return { events, bytes, isAtHead: !isCut, scannedAfter: after, scannedThrough: Number(events.at(-1)?.offset ?? after) };
+  }
+
+  /** The same, its events as bytes where there are any. */
+  async #encodedPageOfAll(contextId: number, after: number, bounds: PageBounds): Promise<Page> {
+    const { store, types } = this.#parts;
+    const encoder = new PageEncoder({
+      after,
+      bounds,
+      typeField: (type) => types.knownField(type),
+      decode: (stored) => this.#events(contextId, stored),
+    });
+    this.#statements += 1;
+    await store.copyEventsAfter(contextId, after, bounds.limit + 1, encoder.take);
+    return (await encoder.page()) ?? emptyAtHead(after);
   }
 
   async #pageOfTypes(
@@ -172,20 +194,22 @@ export class LogReader implements Reads {
   ): Promise<{ events: Event[]; bytes: number; isCut: boolean }> {
     let bytes = 0;
     let count = 0;
-    const large: number[] = [];
-    for (const { offset, bodyBytes } of rows) {
+    for (const { bodyBytes } of rows) {
       const fits = bytes + bodyBytes <= bounds.maxBytes || (count === 0 && !isContinued);
       if (!fits || count === bounds.limit) break;
-      if (bodyBytes > smallBodyBytes) large.push(offset);
       bytes += bodyBytes;
       count += 1;
     }
-    const taken = rows.slice(0, count);
-    const bodies = new Map(
-      large.length === 0 ? [] : (await this.#parts.store.bodiesOf(contextId, large)).map((body) => [body.offset, body]),
-    );
-    const decoder = new EventDecoder(await this.#parts.types.namesOf(taken.map(({ type }) => type)));
-    return { events: taken.map((row) => decoder.decode(row, bodies.get(row.offset))), bytes, isCut: count < rows.length };
+    return { events: await this.#events(contextId, rows.slice(0, count)), bytes, isCut: count < rows.length };
+  }
+
+  /** The events of rows, with those bodies that did not come with them. */
+  async #events(contextId: number, rows: readonly StoredEvent[]): Promise<Event[]> {
+    const { store, types } = this.#parts;
+    const large = rows.flatMap(({ offset, bodyBytes }) => (bodyBytes > smallBodyBytes ? [offset] : []));
+    const bodies = new Map(large.length === 0 ? [] : (await store.bodiesOf(contextId, large)).map((body) => [body.offset, body]));
+    const decoder = new EventDecoder(await types.namesOf(rows.map(({ type }) => type)));
+    return rows.map((row) => decoder.decode(row, bodies.get(row.offset)));
   }
 }
 

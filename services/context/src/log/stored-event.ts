@@ -28,7 +28,7 @@ export interface StoredSource {
 /** Turns the stored events of one page into what callers see; remembers the last source, so make one for each page or stream. */
 export class EventDecoder {
   readonly #nameOf: (type: number) => string;
-  #sourceText = "";
+  #sourceText: string | undefined;
   #source: Source | undefined;
 
   constructor(nameOf: (type: number) => string) {
@@ -58,15 +58,20 @@ export class EventDecoder {
       try {
         this.#source = decodeSource(text);
       } catch (cause) {
-        throw new CodedError("EVENT_UNREADABLE", `the event at offset ${offset} has a source that cannot be read; read after it`, {
-          data: { offset },
-          cause,
-        });
+        throw unreadable(offset, cause);
       }
       this.#sourceText = text;
     }
     return this.#source;
   }
+}
+
+/** The error of an event whose row is not one that the platform wrote. */
+export function unreadable(offset: number, cause: unknown): CodedError {
+  return new CodedError("EVENT_UNREADABLE", `the event at offset ${offset} has a source that cannot be read; read after it`, {
+    data: { offset },
+    cause,
+  });
 }
 
 /** The message of a stored source. Throws when `text` is not one. */

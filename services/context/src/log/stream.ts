@@ -9,10 +9,11 @@ import type { Heard, LiveCommits } from "../publish/contract.js";
 import { mergeEvents } from "../publish/merge-events.js";
 import type { Heads } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
+import { EncodedPage } from "./encoded-page.js";
 import type { Page, PageBounds, Reads } from "./read.js";
 
 /** One page is one message; large enough to amortise it, small enough to keep both ends lean. */
-const maxPage: PageBounds = { limit: 1_000, maxBytes: 524_288, maxScan: 262_144 };
+const maxPage: PageBounds = { limit: 2_000, maxBytes: 524_288, maxScan: 262_144, isAnyForm: true };
 const firstLimit = 250;
 /** A position that moves without a matching event is told after so many offsets or so long. */
 const silentOffsets = 1_000;
@@ -100,7 +101,7 @@ export async function* streamEvents(
         const stored = await (ahead ?? read(position));
         page = withEphemerals(stored, matching(listening.ephemeralsWithin(position, stored), wanted));
         if (page.bytes > 0)
-          limit = Math.max(16, Math.min(maxPage.limit, Math.ceil((maxPage.maxBytes * page.events.length) / page.bytes)));
+          limit = Math.max(16, Math.min(maxPage.limit, Math.ceil((maxPage.maxBytes * countOf(page)) / page.bytes)));
         ahead = page.isAtHead ? undefined : read(page.scannedThrough);
         // It is awaited in the next step, unless the reader leaves before.
         ahead?.catch(() => undefined);
@@ -123,6 +124,11 @@ function matching(events: readonly Event[], wanted: ReadonlySet<string> | undefi
   return wanted === undefined ? events : events.filter(({ type }) => wanted.has(type));
 }
 
+/** Events of a page, which need not be looked at for that. */
+function countOf(page: Page): number {
+  return page instanceof EncodedPage ? page.count : page.events.length;
+}
+
 /** Which steps are worth a message. */
 class Report {
   readonly #nowMs: () => number;
@@ -134,9 +140,10 @@ class Report {
     this.#nowMs = nowMs;
   }
 
-  isDue({ events, scannedThrough, isAtHead }: Page): boolean {
+  isDue(page: Page): boolean {
+    const { scannedThrough, isAtHead } = page;
     const now = this.#nowMs();
-    const hasNews = events.length > 0 || this.#through < 0 || (isAtHead && !this.#isAtHead);
+    const hasNews = countOf(page) > 0 || this.#through < 0 || (isAtHead && !this.#isAtHead);
     const isLong =
       scannedThrough - this.#through >= silentOffsets || (scannedThrough > this.#through && now - this.#atMs >= silentMs);
     if (!hasNews && !isLong) return false;

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { AlreadyStored } from "../../src/log/already-stored.js";
 import type { PolicyGuard } from "../../src/log/contract.js";
-import { smallBodyBytes, type CommitToWrite } from "../../src/log/log-store.js";
+import { smallBodyBytes, type CommitToWrite, type StoredEvent } from "../../src/log/log-store.js";
 import { digestOf, newAppendId, openTransaction, rejectsWith, Scene, type StoreUnderTest } from "./store-under-test.js";
 
 export interface ConformanceCase {
@@ -530,6 +530,74 @@ promise("sends small bodies with a page, and large ones when they are asked for"
     ],
   );
   assert.deepEqual(await scene.store.bodiesOf(contextId, [2]), [{ offset: 2, payload: text(smallBodyBytes + 1), metadata: null }]);
+});
+
+promise("copies the events of a page, in order and with all that they hold", async (scene) => {
+  const { store } = scene;
+  const [contextId] = (await scene.contexts(1)) as [number];
+  const text = (bytes: number): string => JSON.stringify("x".repeat(bytes - 2));
+  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  await scene.withLanes(1, async (lane) => {
+    await lane.commit(
+      scene.group(
+        scene.commit(contextId, {
+          commitNo: 1,
+          events: [
+            { payload: '{"n":"é\\u0000"}', metadata: "null", key: "Ké" },
+            { payload: null, type: "test/b" },
+            { payload: null, metadata: "1" },
+            { payload: text(smallBodyBytes) },
+            { payload: text(smallBodyBytes + 1), metadata: "1" },
+            { payload: "1", metadata: text(smallBodyBytes + 1) },
+          ],
+          traceparent,
+        }),
+        scene.commit((await scene.contexts(1))[0]!, { commitNo: 1 }),
+      ),
+    );
+    await lane.commit(scene.group(scene.commit(contextId, { commitNo: 2, firstOffset: 1_000, events: [{}, {}] })));
+  });
+  const copied = async (after: number, limit: number): Promise<StoredEvent[]> => {
+    const events: StoredEvent[] = [];
+    await store.copyEventsAfter(contextId, after, limit, (event) => {
+      const { memory, isWithoutBodies, bodyBytes } = event;
+      const part = (from: number, end: number): string | null => (end < 0 ? null : memory.toString("utf8", from, end));
+      const stored = event.toStored();
+      assert.equal(isWithoutBodies, bodyBytes > smallBodyBytes);
+      const texts: Partial<StoredEvent> = {
+        source: memory.toString("utf8", event.source, event.sourceEnd),
+        traceparent: part(event.traceparent, event.traceparentEnd),
+        idempotencyKey: part(event.key, event.keyEnd),
+        ...(isWithoutBodies
+          ? { payload: null, metadata: null }
+          : { payload: part(event.payload, event.payloadEnd), metadata: part(event.metadata, event.metadataEnd) }),
+      };
+      const { offset, type, formatVersion, createdAtUs } = event;
+      assert.deepEqual({ offset, type, formatVersion, createdAtUs, bodyBytes, ...texts }, stored);
+      events.push(stored);
+    });
+    return events;
+  };
+  for (const [after, limit] of [
+    [0, 100],
+    [0, 8],
+    [0, 3],
+    [3, 100],
+    [6, 1],
+    [1_001, 10],
+    [2_000, 10],
+  ] as const)
+    assert.deepEqual(await copied(after, limit), await store.eventsAfter(contextId, after, limit), `after ${after}`);
+
+  // Whoever takes them may fail, and is given no more.
+  let taken = 0;
+  const failing = store.copyEventsAfter(contextId, 0, 100, () => {
+    taken += 1;
+    if (taken === 3) throw new Error("enough");
+  });
+  await assert.rejects(failing, { message: "enough" });
+  assert.equal(taken, 3);
+  assert.equal((await copied(0, 100)).length, 8);
 });
 
 promise("finds events of types in a range, event by event or by the blocks that were entered", async (scene) => {

@@ -44,6 +44,8 @@ export interface CommitFields {
 
 /** Two runs on one database do not meet. */
 const run = randomUUID().slice(0, 8);
+/** Of this run: partitions that hold contexts. */
+const partitionsInUse = new Set<number>();
 
 /** Contexts, types and commits of one test, none shared with another. */
 export class Scene {
@@ -84,17 +86,19 @@ export class Scene {
 
   /** Contexts with a row, in the order of their ids. */
   async contexts(count: number, addresses = Array.from({ length: count }, () => this.address())): Promise<number[]> {
-    const made = await this.store.makeContexts(
-      addresses.map((address) => ({ address, partition: partitionOf(address.owner, address.path) })),
-    );
+    const contexts = addresses.map((address) => ({ address, partition: partitionOf(address.owner, address.path) }));
+    for (const { partition } of contexts) partitionsInUse.add(partition);
+    const made = await this.store.makeContexts(contexts);
     assert.equal(made.length, count);
     return made.map(({ contextId }) => contextId).sort((one, other) => one - other);
   }
 
-  /** Contexts of one partition, in the order of their ids. */
+  /** All contexts of one partition, in the order of their ids. */
   async neighbours(count: number): Promise<{ contextIds: number[]; partition: number }> {
-    const addresses = [this.address()];
-    const partition = partitionOf(addresses[0]!.owner, addresses[0]!.path);
+    let first = this.address();
+    while (partitionsInUse.has(partitionOf(first.owner, first.path))) first = this.address();
+    const addresses = [first];
+    const partition = partitionOf(first.owner, first.path);
     while (addresses.length < count) {
       const address = this.address();
       if (partitionOf(address.owner, address.path) === partition) addresses.push(address);

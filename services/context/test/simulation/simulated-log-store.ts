@@ -6,6 +6,7 @@
 import {
   smallBodyBytes,
   type EventBodies,
+  type EventBytes,
   type FeedCommit,
   type FeedPosition,
   type LogLane,
@@ -14,6 +15,7 @@ import {
   type StoredEvent,
 } from "../../src/log/log-store.js";
 import { blockSize } from "../../src/log/type-blocks.js";
+import { SimulatedEventBytes } from "./simulated-event-bytes.js";
 import { SimulatedLane } from "./simulated-lane.js";
 import type { CommitRecord, EventRecord, SimulatedLog } from "./simulated-log.js";
 import { SimulatedQueries } from "./simulated-queries.js";
@@ -49,6 +51,13 @@ export class SimulatedLogStore extends SimulatedQueries implements LogStore {
 
   eventsAfter(contextId: number, after: number, limit: number): Promise<StoredEvent[]> {
     return this.statements.send("eventsAfter", () => this.#events({ contextId, after, through: Infinity }, null, limit));
+  }
+
+  async copyEventsAfter(contextId: number, after: number, limit: number, take: (event: EventBytes) => void): Promise<void> {
+    const events = await this.statements.send("copyEventsAfter", () =>
+      this.#events({ contextId, after, through: Infinity }, null, limit),
+    );
+    for (const event of events) take(new SimulatedEventBytes(event));
   }
 
   eventsOfTypesInRange(range: OffsetRange, types: readonly number[], limit: number): Promise<StoredEvent[]> {

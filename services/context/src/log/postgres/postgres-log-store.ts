@@ -1,8 +1,18 @@
 /** The log in Postgres. */
 import type { Pool } from "@iterate-platform/service/postgres";
 import { truncatedError } from "../../core/retention.js";
-import type { EventBodies, FeedCommit, FeedPosition, LogLane, LogStore, OffsetRange, StoredEvent } from "../log-store.js";
+import type {
+  EventBodies,
+  EventBytes,
+  FeedCommit,
+  FeedPosition,
+  LogLane,
+  LogStore,
+  OffsetRange,
+  StoredEvent,
+} from "../log-store.js";
 import { commitsAfter, hasCommitsAfter, type FeedRow } from "./feed.sql.js";
+import { CopiedEvents, copyEventsAfter } from "./copied-events.js";
 import { PostgresLane } from "./lane.js";
 import type { ScheduleStore } from "../../schedules/contract.js";
 import { PostgresScheduleStore } from "./postgres-schedule-store.js";
@@ -40,6 +50,18 @@ export class PostgresLogStore extends PostgresQueries<PooledSession> implements 
     return storedEvents(after, await this.session.query<EventRow>(eventsAfter, [contextId, after, limit]));
   }
 
+  async copyEventsAfter(contextId: number, after: number, limit: number, take: (event: EventBytes) => void): Promise<void> {
+    const rows = new CopiedEvents(after, take);
+    await this.session.copyOut(copyEventsAfter(contextId, after, limit), rows.read);
+    // Only an event says that others are gone: where there is none it is asked for.
+    if (rows.count === 0) throwIfGone(after, await this.#firstOffset(contextId));
+  }
+
+  async #firstOffset(contextId: number): Promise<number> {
+    const [row] = await this.session.query<readonly [string]>(firstOffset, [contextId]);
+    return row === undefined ? 1 : Number(row[0]);
+  }
+
   async eventsOfTypesInRange(
     { contextId, after, through }: OffsetRange,
     types: readonly number[],
@@ -61,11 +83,7 @@ export class PostgresLogStore extends PostgresQueries<PooledSession> implements 
 
   async bodiesOf(contextId: number, offsets: readonly number[]): Promise<EventBodies[]> {
     const rows = await this.session.query<BodyRow>(bodiesOf, [contextId, offsets]);
-    if (rows.length < offsets.length) {
-      const [row] = await this.session.query<readonly [string]>(firstOffset, [contextId]);
-      if (row !== undefined && Number(row[0]) > Math.min(...offsets))
-        throw truncatedError(Math.min(...offsets) - 1, Number(row[0]));
-    }
+    if (rows.length < offsets.length) throwIfGone(Math.min(...offsets) - 1, await this.#firstOffset(contextId));
     return rows.map(([offset, payload, metadata]) => ({ offset: Number(offset), payload, metadata }));
   }
 
@@ -93,6 +111,11 @@ export class PostgresLogStore extends PostgresQueries<PooledSession> implements 
   async ping(): Promise<void> {
     await this.session.query({ name: "ping", text: "select 1" }, []);
   }
+}
+
+/** @throws CodedError OFFSET_TRUNCATED when `first` is the first offset that is kept, and events after `after` are gone. */
+function throwIfGone(after: number, first: number): void {
+  if (first > after + 1) throw truncatedError(after, first);
 }
 
 /** @throws CodedError OFFSET_TRUNCATED when the rows say so. */

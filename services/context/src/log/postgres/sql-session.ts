@@ -1,5 +1,5 @@
 /** Sessions of the log over the pools of the service library. Counts statements, which is what an append is paid in. */
-import type { Pool, PoolConnection } from "@iterate-platform/service/postgres";
+import type { CopyListener, Pool, PoolConnection } from "@iterate-platform/service/postgres";
 
 /** One statement with a fixed text; a connection keeps it prepared under its name. */
 export interface Statement {
@@ -27,6 +27,12 @@ export class PooledSession implements SqlSession {
   async query<Row extends readonly unknown[]>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
     count(statement);
     return (await this.#pool.query<Row>({ name: statement.name, text: statement.text, rowMode: "array" }, values)).rows;
+  }
+
+  /** As `Pool.copyOut`. The name is for counting. */
+  copyOut(statement: Statement, onRow: CopyListener): Promise<void> {
+    count(statement);
+    return this.#pool.copyOut(statement.text, onRow);
   }
 }
 
