@@ -1,6 +1,7 @@
 /** The promises of schedules, each under its number, held over gRPC by a process of the service on a real database and broker. */
 import { itx } from "iterate/events";
 import { describe, expect, test } from "vitest";
+import { Calls } from "./invoke.fixture.js";
 import {
   codeOf,
   person,
@@ -156,6 +157,40 @@ describe("a schedule", () => {
       error: expect.stringContaining("policy") as string,
     });
     await append(root, [{ type: itx.appendPolicyConfigured.type, payload: { rules: null } }]);
+  });
+});
+
+describe("schedules by expression", () => {
+  const calls = new Calls(service);
+  const call = (context: Context, expression: string | readonly unknown[]) => calls.value(context, expression);
+
+  test("are set, shown with what they append and when, and cancelled by their receipt", async () => {
+    const context = service.newContext("expression");
+    expect(await call(context, "itx.schedules.list()")).toEqual([]);
+    const when = { cron: "0 9 * * MON-FRI", timeZone: "Europe/London" };
+    const schedule = { key: "daily", when, events: [{ type: "acme/report-due", payload: { n: 1 } }] };
+    const receipt = (await call(context, ["itx", "schedules", ["set", schedule]])) as { key: string; scheduledAtOffset: number };
+    expect(receipt).toEqual({ key: "daily", scheduledAtOffset: expect.any(Number) as number });
+    const shown = { ...schedule, ...receipt, nextAt: expect.stringMatching(/T0[89]:00:00.000Z$/) as string, failedAtOffset: null };
+    expect(await call(context, "itx.schedules.list()")).toEqual([shown]);
+    expect(await call(context, 'itx.schedules.get("daily")')).toEqual(shown);
+    expect(await call(context, 'itx.schedules.get("weekly")')).toBeNull();
+    expect(await call(context, 'itx.schedules.cancel("daily", {ifScheduledAtOffset: 1})')).toEqual({ cancelled: false });
+    expect(await call(context, 'itx.schedules.cancel("daily")')).toEqual({ cancelled: true });
+    expect(await call(context, 'itx.schedules.cancel("daily")')).toEqual({ cancelled: false });
+  });
+
+  test("are held to the rules of who sets them: code schedules no rule that it may not write, and no schedule opens a jail", async () => {
+    const context = service.newContext("walled");
+    const rule = (match: string, target: unknown) => ({ type: itx.rewriteRuleConfigured.type, payload: { match, target } });
+    const code = codeOf(context.path, { owner: context.owner });
+    await expect(set(context, "k", { afterMs: 0 }, [rule("itx.kv", "itx.builtins.kv")], code)).rejects.toMatchObject({
+      code: "FORBIDDEN",
+    });
+    await append(context, [rule("itx", null)]);
+    const offset = await set(context, "k", { afterMs: 0 }, [rule("itx", "itx.builtins")]);
+    const failed = await service.wait(context, [scheduleFailed.type], { after: offset, timeoutMs: 20_000 });
+    expect(failed.payload).toMatchObject({ key: "k", error: expect.stringContaining("only a person opens it") as string });
   });
 });
 

@@ -132,7 +132,13 @@ await runService({
     };
     const kv = new Kv({ heads: reads, storeOf: ({ owner, path }) => shards.of(partitionOf(owner, path)).kv });
     const resolver = new Resolver({ heads: reads, roots: vocabularyOfRoots });
-    const builtins = builtinRoots({ heads: reads, resolver, kv, forget: (address) => reads.forget(address) });
+    const builtins = builtinRoots({
+      heads: reads,
+      resolver,
+      kv,
+      schedulesOf: (partition) => shards.of(partition).store.schedules,
+      forget: (address) => reads.forget(address),
+    });
     const own = new Set(builtins.map(({ name }) => name));
     const providers = [...(config.capabilityProviders ?? [])].map(
       ([name, url]) => new CapabilityProvider({ name, url, trust, log, isTaken: (root) => own.has(root) }),

@@ -2,12 +2,14 @@
 import type { Kv } from "../kv/kv.js";
 import type { Heads } from "../log/confirm.js";
 import type { ContextAddress } from "../log/contract.js";
+import type { ScheduleStore } from "../schedules/contract.js";
 import type { ContextRoot } from "./contract.js";
 import { abortRoot } from "./roots/abort.js";
 import { identityRoots } from "./roots/identity.js";
 import { kvRoot } from "./roots/kv.js";
 import { logRoots } from "./roots/log.js";
 import { ruleRoots } from "./roots/rules.js";
+import { schedulesRoot } from "./roots/schedules.js";
 import { subscriptionsRoot } from "./roots/subscriptions.js";
 import type { Resolver } from "./resolver.js";
 
@@ -15,11 +17,13 @@ export interface BuiltinParts {
   readonly heads: Heads;
   readonly resolver: Resolver;
   readonly kv: Kv;
+  /** Due rows of a partition's database. */
+  readonly schedulesOf: (partition: number) => ScheduleStore;
   /** Drops what this process holds of a context. */
   readonly forget: (address: ContextAddress) => void;
 }
 
-export function builtinRoots({ heads, resolver, kv, forget }: BuiltinParts): ContextRoot[] {
+export function builtinRoots({ heads, resolver, kv, schedulesOf, forget }: BuiltinParts): ContextRoot[] {
   return [
     ...identityRoots(heads),
     ...logRoots,
@@ -27,5 +31,6 @@ export function builtinRoots({ heads, resolver, kv, forget }: BuiltinParts): Con
     subscriptionsRoot(heads),
     ...ruleRoots(heads, resolver),
     kvRoot(kv),
+    schedulesRoot(heads, schedulesOf),
   ];
 }

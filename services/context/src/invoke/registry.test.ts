@@ -12,9 +12,10 @@ import { describeRoot } from "./roots/describe.js";
 
 /** Words are looked at, nothing is called. */
 const nothing = {} as never;
-const roots = [...builtinRoots({ heads: nothing, resolver: nothing, kv: nothing, forget: nothing }), describeRoot(nothing)].map(
-  (root) => rootMessage(root),
-);
+const roots = [
+  ...builtinRoots({ heads: nothing, resolver: nothing, kv: nothing, schedulesOf: nothing, forget: nothing }),
+  describeRoot(nothing),
+].map((root) => rootMessage(root));
 
 describe("everything addressable is described", () => {
   test.each(roots.map((root) => [root.name, root] as const))("the root %s", (_, root) => {
@@ -47,7 +48,7 @@ describe("everything addressable is described", () => {
 });
 
 describe("the registry", () => {
-  const whole = builtinRoots({ heads: nothing, resolver: nothing, kv: nothing, forget: nothing });
+  const whole = builtinRoots({ heads: nothing, resolver: nothing, kv: nothing, schedulesOf: nothing, forget: nothing });
 
   test("takes a root once, of the vocabulary, as it says", () => {
     const registry = new Registry(whole);

@@ -20,7 +20,7 @@ import { inForce } from "./due.js";
 import { firstDue, nextFiring } from "./when.js";
 
 /** Rows of one round: few enough that appends of others are not kept waiting behind a backlog. */
-const pageRows = 64;
+const pageRows = 32;
 /** How long a claim lasts: a process that ends with it delays its firings by so long. */
 export const claimMs = 15_000;
 
