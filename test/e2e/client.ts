@@ -30,6 +30,12 @@ export function connect(stack: Stack): Promise<IterateConnection> {
 export async function pushed(stack: Stack, connection: IterateConnection, slug: string, folder: string): Promise<Pushed> {
   const info = await connection.session.projects.create({ slug });
   const project = await connection.session.projects.get(slug);
+  await publish(stack, { info, project }, folder);
+  return { info, project };
+}
+
+/** Pushes the code of `projects/<folder>` to a project, and waits until it is what the project runs. */
+export async function publish(stack: Stack, { info, project }: Pushed, folder: string): Promise<void> {
   const { oid } = await pushFolder(join(import.meta.dirname, "projects", folder), info.gitUrl, stack.adminToken, `Run ${folder}`);
   const settled = await project.waitForEvent({
     types: ["events.iterate.com/project/worker-updated", "events.iterate.com/project/worker-update-failed"],
@@ -38,7 +44,6 @@ export async function pushed(stack: Stack, connection: IterateConnection, slug: 
     timeoutMs: 60_000,
   });
   expect(settled.type, JSON.stringify(settled.payload)).toBe("events.iterate.com/project/worker-updated");
-  return { info, project };
 }
 
 export async function readAll(context: Pick<Context, "readEvents">): Promise<StreamEvent[]> {
