@@ -48,6 +48,11 @@ export const config = defineConfig({
     { min: 100, max: 3_600_000 },
     { description: "Between two pages of the look for schedules without a due row, milliseconds.", default: "5000" },
   ),
+  birthSweepMs: integer(
+    "BIRTH_SWEEP_MS",
+    { min: 100, max: 3_600_000 },
+    { description: "Between two looks for births that no parent was told of, milliseconds.", default: "10000" },
+  ),
   commitStreamReplicas: integer(
     "COMMIT_STREAM_REPLICAS",
     { min: 1, max: 5 },

@@ -12,6 +12,8 @@ import { runService } from "@iterate-platform/service/service";
 import { currentTraceparent } from "@iterate-platform/service/tracing";
 import { adminHandlers, adminRules } from "./api/admin.js";
 import { archiveHandlers, archiveRules } from "./api/archive.js";
+import { runTeller } from "./births/run.js";
+import { ChildTeller } from "./births/teller.js";
 import { appendHandlers, appendRules } from "./api/append.js";
 import { invokeHandlers, invokeRules } from "./api/invoke.js";
 import { feedHandlers, feedRules } from "./api/feed.js";
@@ -212,6 +214,32 @@ await runService({
       onFailure: (error: unknown) => log.warn("a round of schedules failed", { error }),
     };
     const scheduling = Promise.all(firing.map((parts) => runSchedules({ ...parts, ...loop })));
+    const tellers = shards.all.map(
+      ({ births, newborn }) =>
+        new ChildTeller({
+          store: births,
+          newborn,
+          heads: reads,
+          appender,
+          newChain,
+          failpoint,
+          onFailure: ({ owner, path }, error) =>
+            log.warn("a context could not be told of its children; it is told again", { owner, contextPath: path, error }),
+        }),
+    );
+    const tellings = readiness.progress("births", loopBoundMs);
+    const telling = Promise.all(
+      tellers.map((teller) =>
+        runTeller({
+          teller,
+          sweepMs: config.birthSweepMs,
+          timers: realTimers,
+          stopping: runtime.stopping,
+          onRound: () => tellings.tick(),
+          onFailure: (error) => log.warn("births could not be told", { error }),
+        }),
+      ),
+    );
     observe(metrics, { shards, news, streams, waits, secrets, sweepers, firing });
 
     // Run in reverse: what was committed is told before the broker closes.
@@ -219,6 +247,7 @@ await runService({
     runtime.onStop("databases", () => Promise.all(shards.all.map((shard) => shard.close())));
     runtime.onStop("retention", () => sweeping);
     runtime.onStop("schedules", () => scheduling);
+    runtime.onStop("births", () => telling);
     runtime.onStop("database watch", () => databases.forEach((database) => database.close()));
     runtime.onStop("secrets", () => secrets.close());
     runtime.onStop("capability providers", () => following.then(() => providers.forEach((provider) => provider.close())));

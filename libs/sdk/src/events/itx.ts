@@ -21,6 +21,11 @@ export const created = eventType("itx/created", z.object({ owner: z.string(), pa
   control: true,
 });
 
+export const childCreated = eventType("itx/child-created", z.object({ childPath: z.string() }), {
+  description: "A context one name below was born; told to its parent alone, if that was born before.",
+  writer: "platform",
+});
+
 export const paused = eventType("itx/paused", z.object({ reason: z.string().max(1024).optional() }), {
   description: "The context takes no events but the platform's records and a resume.",
   writer: "anyone",

@@ -14,6 +14,7 @@ const exemptTypes: ReadonlySet<string> = new Set(
     itx.paused,
     itx.resumed,
     itx.created,
+    itx.childCreated,
     itx.aborted,
     itx.subscriptionDeliveryHalted,
     itx.subscriptionDeliveryFailed,

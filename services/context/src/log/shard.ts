@@ -14,10 +14,13 @@ import type { LogStore } from "./log-store.js";
 import { LogReader, type Page, type PageBounds, type Reads } from "./read.js";
 import type { ShardMap } from "./shard-map.js";
 import type { ArchiveStore } from "../archive/contract.js";
+import type { BirthStore } from "../births/contract.js";
+import { Newborn } from "../births/newborn.js";
 import type { KvStore } from "../kv/contract.js";
 import type { Past } from "../past/contract.js";
 import { PastCores } from "../past/past-cores.js";
 import type { RetentionStore } from "../retention/contract.js";
+import { PostgresBirthStore } from "./postgres/postgres-birth-store.js";
 import { PostgresArchiveStore } from "./postgres/postgres-archive-store.js";
 import { GenerationStore } from "./postgres/generation-store.js";
 import { PostgresKvStore } from "./postgres/postgres-kv-store.js";
@@ -50,6 +53,9 @@ export class Shard implements LogShard {
   readonly retention: RetentionStore;
   readonly archives: ArchiveStore;
   readonly kv: KvStore;
+  readonly births: BirthStore;
+  /** Those born by commits of this process. */
+  readonly newborn = new Newborn();
   /** What contexts were. */
   readonly past: PastCores;
   readonly cache: HeadCache;
@@ -76,6 +82,7 @@ export class Shard implements LogShard {
     this.store = new PostgresLogStore(this.pool);
     const session = new PooledSession(this.pool);
     this.retention = new PostgresRetentionStore(session);
+    this.births = new PostgresBirthStore(session);
     this.past = new PastCores({ store: this.store, snapshots: new PostgresSnapshotStore(session), vocabulary });
     this.archives = new PostgresArchiveStore(session, this.store);
     this.kv = new PostgresKvStore(this.pool);
@@ -84,7 +91,10 @@ export class Shard implements LogShard {
     this.writer = new LogWriter({
       store: this.store,
       cache: this.cache,
-      onCommit,
+      onCommit: (batch) => {
+        this.newborn.observe(batch);
+        onCommit(batch);
+      },
       onEphemeral,
       onDue: () => this.dueBell.ring(),
       writer,

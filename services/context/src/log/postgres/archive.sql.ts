@@ -158,7 +158,8 @@ export const takeContexts: Statement = {
   name: "take_contexts",
   text: `
     with taken as (
-      update context set owner = $2 where context_id in (select context_id from context where owner = $1 order by path limit $3)
+      update context set owner = $2, is_told = true
+      where context_id in (select context_id from context where owner = $1 order by path limit $3)
       returning context_id
     ), due as (
       update retention set due_at = now() where context_id in (select context_id from taken)
