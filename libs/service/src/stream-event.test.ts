@@ -35,4 +35,16 @@ describe("an event as clients see it", () => {
       }),
     );
   });
+
+  it("says which schedule appended it, and who had set that", () => {
+    const schedule = {
+      key: "k",
+      scheduledAtOffset: 3n,
+      at: "2030-01-01T00:00:00.000Z",
+      definedBy: { origin: "/a", principal: "usr_1" },
+    };
+    const event = Event.fromPartial({ offset: 7n, type: "example.com/due", source: { origin: "/a", schedule } });
+    expect(toStreamEvent(event, "/a").source).toMatchObject({ schedule: { ...schedule, scheduledAtOffset: 3 } });
+    expect(stored(2, {}).source).not.toHaveProperty("schedule");
+  });
 });

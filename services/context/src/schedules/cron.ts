@@ -24,7 +24,7 @@ export class CronSchedule {
     } catch (error) {
       throw new RangeError(`${JSON.stringify(pattern)} is no cron pattern of five fields: ${reasonOf(error)}`, { cause: error });
     }
-    if (this.#wall.nextRun(new Date(0)) === null) throw new RangeError(`${JSON.stringify(pattern)} never comes`);
+    if (!everComes(pattern)) throw new RangeError(`${JSON.stringify(pattern)} never comes`);
   }
 
   /** The first occurrence after an instant, milliseconds since 1970; `null` when there is none any more. */
@@ -46,6 +46,16 @@ export class CronSchedule {
     const instants = new Set(walls.map((wall) => this.#zone.instantOf(wall.getTime())));
     return [...instants].filter((at) => at > afterMs && at <= throughMs).sort((one, other) => one - other);
   }
+}
+
+/**
+ * Whether a pattern that can be read has an occurrence: in 28 years every date meets every day of the week. Without that bound the search
+ * for what never comes goes over centuries, which a caller could make this process do again and again.
+ */
+function everComes(pattern: string): boolean {
+  if (pattern.trim().startsWith("@")) return true;
+  const cycle = new Cron(`0 ${pattern} 2000-2027`, { timezone: "UTC", mode: "7-part", paused: true });
+  return cycle.nextRun(new Date(Date.UTC(2000, 0, 1) - 1)) !== null;
 }
 
 /** Wall times are milliseconds since 1970 as if the zone were UTC. */

@@ -149,7 +149,7 @@ export class ScheduleFirer {
       await failpoint("schedules.after-append");
     } catch (error) {
       if (!isFinal(error)) throw error;
-      return this.#fail(head, row, definition, due, error instanceof Error ? error.message : String(error));
+      return this.#fail(head, row, definition, due, reasonOf(error));
     }
     this.counts.fired += 1;
     this.counts.lateMs += nowMs - at;
@@ -192,6 +192,11 @@ function firstDueOf({ when }: ScheduleRow, set: StoredDefinition | undefined): n
 /** Whether the same firing would be refused again. A pause that came meanwhile holds the row, and is over one day. */
 function isFinal(error: unknown): boolean {
   return !isCodedError(error) || (!error.retryable && error.code !== "STREAM_PAUSED");
+}
+
+/** What the fact says: of a fault of the platform no more than that. */
+function reasonOf(error: unknown): string {
+  return isCodedError(error) && error.kind !== "failed" ? error.message : "the platform could not append the events; report it";
 }
 
 /** The schedule was replaced, cancelled, fired or held meanwhile, by a commit that says so in its due row too. */
