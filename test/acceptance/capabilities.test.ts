@@ -69,7 +69,8 @@ describe("what the platform itself reads", () => {
       await rules(context, masks);
       await expect(call(context, "itx.whoami()")).rejects.toEqual(refusal("NO_ITX_EXPRESSION_MATCH", /masks/));
       // What the runner, the bundler and ingress ask and write for themselves.
-      const [{ offset }] = (await service.append(context, [{ type: "acme/fact" }], platform)) as [{ offset: number }];
+      const [receipt] = await service.append(context, [{ type: "acme/fact" }], platform);
+      const { offset } = receipt!;
       expect((await service.read(context, offset - 1)).offsets).toEqual([offset]);
       expect((await service.wait(context, ["acme/fact"], { after: offset - 1 })).offset).toBe(offset);
       expect((await service.head(context)).offset).toBe(offset);

@@ -29,7 +29,7 @@ export class Calls {
         ? { $case: "text" as const, value: expression }
         : { $case: "parsed" as const, value: Buffer.from(JSON.stringify(expression)) };
     const options = { ...(await this.service.optionsOf(caller, context)), deadlineMs: 20_000 };
-    const responses = this.clientOf(caller).invoke({ context, expression: { form } }, options);
+    const responses = this.clientOf(caller).invoke({ context, expression: { form }, keyScope: "" }, options);
     return await readResult(parts(responses));
   }
 }

@@ -11,6 +11,7 @@ import { SecretServiceClient, SignatureScheme } from "@iterate-platform/proto/it
 import { ArchiveServiceService } from "@iterate-platform/proto/iterate/ingress/v1/archive";
 import { ProjectServiceService } from "@iterate-platform/proto/iterate/ingress/v1/project";
 import { TelemetryQueryServiceClient, TelemetryQueryServiceService } from "@iterate-platform/proto/iterate/telemetry/v1/query";
+import { ContextCalls } from "@iterate-platform/service/context-calls";
 import { ContextLog } from "@iterate-platform/service/context-log";
 import { createClient } from "@iterate-platform/service/grpc-client";
 import { createGrpcServer } from "@iterate-platform/service/grpc-server";
@@ -132,6 +133,8 @@ await runService({
       pause,
       contextLog: (owner, path, principal, signal, deadlineMs) =>
         new ContextLog(context, { owner, path }, { principal, signal, deadlineMs }),
+      contextCalls: (owner, path, principal, signal, deadlineMs) =>
+        new ContextCalls(context, { owner, path }, { principal, signal, deadlineMs }),
       headOffset: async (owner, path, principal) =>
         Number((await context.describeContext({ context: { owner, path } }, { principal })).headOffset),
     };

@@ -149,6 +149,25 @@ class Scripted extends StreamProcessor<typeof contract> {
         emit({ type: "c", payload: { same: again.offset, attempt } });
         break;
       }
+      case "invoke-then-fail-once": {
+        using itx = this.open();
+        const [called] = (await itx.invoke("itx.cd('/').append", { type: "called", payload: { of: event.offset } })) as { offset: number; source: { origin: string } }[];
+        if (attempt === 1) throw new Error("once");
+        emit({
+          type: "heard",
+          payload: {
+            called: { origin: called.source.origin },
+            path: await itx.invoke("itx.whoami().path"),
+            nothing: await itx.invoke("itx.whoami().nothing"),
+            described: (await itx.describe("itx.append")).state,
+            builtins: await codeOf(() => itx.invoke("itx.builtins.whoami()")),
+            stream: await codeOf(() => itx.invoke("itx.streamEvents()")),
+            unknown: await codeOf(() => itx.invoke("itx.nothing()")),
+            text: await codeOf(() => itx.invoke("itx.")),
+          },
+        });
+        break;
+      }
       case "echo":
         await append({ type: "tick", payload: { do: "echo", after: event.offset } });
         break;

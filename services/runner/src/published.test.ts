@@ -284,6 +284,25 @@ describe("delivery to project code in an isolate", () => {
     });
   }, 90_000);
 
+  it("calls expressions by its context's rules, as itself; what a repeated call appends is there once", async () => {
+    const heard = async () => (await project.events("/b", "heard")).map(({ payload }) => payload);
+    const before = (await heard()).length;
+    const [sent] = await project.append("/b", tick("invoke-then-fail-once"));
+    await settled("/b", "harmful", sent!.offset);
+    await eventually(async () => (await heard()).length > before, slow);
+    expect((await heard()).at(-1)).toEqual({
+      called: { origin: "/b" },
+      path: "/b",
+      nothing: null,
+      described: "bound",
+      builtins: "FORBIDDEN",
+      stream: "INVALID_INPUT",
+      unknown: "NO_ITX_EXPRESSION_MATCH",
+      text: "INVALID_INPUT",
+    });
+    expect(await project.events("/", "called")).toHaveLength(1);
+  }, 90_000);
+
   it("[iterate-50] [iterate-49] halts at once on a permanent failure, after its attempts on another, and resumes past it", async () => {
     const lines = projectFiles["scripted.ts"].split("\n");
     for (const [action, attempts, code, thrown] of [

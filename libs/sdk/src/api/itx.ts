@@ -2,13 +2,23 @@
  * `itx`: how code running in the platform reaches its context. Every name that is not here rejects with NOT_A_METHOD. The second
  * half of the file is the seam between the SDK and the process that runs the code.
  */
+import type { Expression, Json } from "../expression/expression.js";
 import type { ContextCalls } from "./context.js";
+import type { Description } from "./describe.js";
 
 /** A scope on one context. `using itx = this.getItx()` ends it: a call made afterwards rejects with CANCELLED. */
 export interface Itx extends ContextCalls, Disposable {
   /** The same surface at another context of the project, resolved as a path: `..`, `./x`, `/agents/b`. Throws INVALID_CONTEXT. */
   cd(path: string): Itx;
   readonly facets: ItxFacets;
+  /**
+   * What an expression answers at this context by its rules, `args` given to its end: `itx.invoke("itx.db.get", "k")`. What it appends
+   * lands once, however often the event in hand is delivered. Throws NO_ITX_EXPRESSION_MATCH, NOT_A_METHOD, INVALID_INPUT (a stream is
+   * not taken here), FORBIDDEN, and what the method throws.
+   */
+  invoke(expression: string | Expression, ...args: Json[]): Promise<unknown>;
+  /** What an expression is and how it is called; without one, what the context answers. */
+  describe(expression?: string | Expression): Promise<Description>;
 }
 
 export interface ItxFacets {
@@ -68,5 +78,7 @@ export interface ItxMethods {
   readEvents: Parameters<ContextCalls["readEvents"]>;
   waitForEvent: Parameters<ContextCalls["waitForEvent"]>;
   "facets.snapshot": [name: string];
+  invoke: Parameters<Itx["invoke"]>;
+  describe: Parameters<Itx["describe"]>;
   "facets.waitUntilProcessed": [name: string, args: WaitUntilProcessedArgs];
 }

@@ -7,7 +7,9 @@
 import type { RpcTarget } from "capnweb";
 import type { StreamEvent } from "../stream/event.js";
 import type { ArchiveCounts, ExportArgs, ImportArgs } from "./archive.js";
+import type { Expression, Json } from "../expression/expression.js";
 import type { ContextCalls } from "./context.js";
+import type { Description } from "./describe.js";
 import type { LogsApi, ProjectTracesApi, TracesApi } from "./telemetry.js";
 import type { CreatedWebhookEndpoint, CreateWebhookEndpointArgs, WebhookEndpoint } from "./webhook.js";
 
@@ -111,8 +113,34 @@ export interface ImportedProject extends ArchiveCounts {
 export interface ContextApi extends RpcTarget, ContextCalls {
   /** A handle on another context of the project, resolved against this one as a path. Throws INVALID_CONTEXT. */
   cd(path: string): Promise<ContextApi>;
+  /**
+   * What an expression answers here, `args` given to its end: `invoke("itx.kv.get", "k")`. One round trip for a whole dotted expression.
+   * A stream is refused with INVALID_INPUT: `call` takes it. Throws NO_ITX_EXPRESSION_MATCH, NOT_A_METHOD, INVALID_INPUT,
+   * RESULT_TOO_LARGE, and what the method throws.
+   */
+  invoke(expression: ExpressionForm, ...args: Json[]): Promise<unknown>;
+  /** As `invoke`, of calls that may answer a stream too: its items are handed to `onItem`, one at a time. Dispose the stream to end it. */
+  call(args: CallArgs): Promise<CallAnswer>;
+  /** What an expression is and how it is used; without one, what the context answers. */
+  describe(expression?: ExpressionForm): Promise<Description>;
   /** Calls back with events as they commit, in offset order, without gap or repetition. Dispose the answer to end it. */
   subscribe(target: EventsCallback | SubscribeArgs): Promise<SubscriptionApi>;
+}
+
+/** An expression as text, or parsed. */
+export type ExpressionForm = string | Expression;
+
+export interface CallArgs {
+  readonly expression: ExpressionForm;
+  /** Called with one item at a time; the next comes when it answered. When it throws the stream ends. */
+  readonly onItem: (item: unknown) => void | Promise<void>;
+}
+
+/** Exactly one of the two; neither when the call answers nothing. */
+export interface CallAnswer {
+  readonly value?: unknown;
+  /** Its `closed` resolves at the end of the stream, and rejects with the reason when it broke. */
+  readonly stream?: SubscriptionApi;
 }
 
 /** A project is its root context, and what belongs to the project as a whole. */

@@ -642,3 +642,42 @@ describe("the process", () => {
     expect(await once(read, "exit")).toEqual([0, null]);
   });
 });
+
+describe("calls", () => {
+  const on = (...args: string[]): string[] => [...args, "--project", "acme", "--context", "/a"];
+
+  it("prints what an expression answers, indented or as one line of JSON; nothing for nothing", async () => {
+    await acme();
+    const value = { path: "/a", called: 'itx.kv.get("k")', args: [] };
+    expect(await iterate(on("invoke", "itx.kv.get('k')"))).toEqual({
+      exitCode: 0,
+      out: `${JSON.stringify(value, null, 2)}\n`,
+      err: "",
+    });
+    expect((await iterate(on("invoke", "itx.kv.get('k')", "--json"))).out).toBe(`${JSON.stringify(value)}\n`);
+    expect(await iterate(on("invoke", "itx.nothing()"))).toEqual({ exitCode: 0, out: "", err: "" });
+  });
+
+  it("prints a stream item by item until it ends", async () => {
+    await acme();
+    expect((await iterate(on("invoke", "itx.streamEvents()", "--json"))).out).toBe('{"at":1}\n{"at":2}\n');
+  });
+
+  it("describes in words that cannot move the cursor, or as JSON", async () => {
+    await acme();
+    expect((await iterate(on("describe"))).out).toBe("itx at /a: Something.\n\\u001b[31mred\n");
+    expect(JSON.parse((await iterate(on("describe", "itx.kv", "--json"))).out)).toMatchObject({
+      expression: "itx.kv",
+      state: "bound",
+    });
+    expect(await iterate(on("describe", "itx.nothing"))).toMatchObject({ exitCode: 1, out: "" });
+  });
+
+  it("takes a slip in an expression for one of usage, and asks the deployment nothing", async () => {
+    for (const command of ["invoke", "describe"])
+      expect(await iterate(on(command, "itx."))).toMatchObject({
+        exitCode: 2,
+        err: expect.stringContaining("expression") as string,
+      });
+  });
+});

@@ -5,6 +5,7 @@ import { addArchiveCommands } from "./archives.js";
 import { addEventCommands } from "./events.js";
 import { exitCodes, failureOf } from "./failure.js";
 import { addLogsCommand } from "./logs.js";
+import { addInvokeCommands } from "./invoke.js";
 import { addProjectCommands } from "./projects.js";
 import type { Surroundings } from "./surroundings.js";
 import { addTraceCommand } from "./trace.js";
@@ -34,6 +35,7 @@ export async function runCommandLine(args: readonly string[], version: string, s
   addArchiveCommands(program, surroundings);
   addProjectCommands(program, surroundings);
   addEventCommands(program, surroundings);
+  addInvokeCommands(program, surroundings);
   addWebhookCommands(program, surroundings);
   addLogsCommand(program, surroundings);
   addTraceCommand(program, surroundings);

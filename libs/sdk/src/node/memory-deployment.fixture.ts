@@ -5,7 +5,11 @@ import { newWebSocketRpcSession, RpcTarget, type RpcStub } from "capnweb";
 import { WebSocketServer } from "ws";
 import type {
   AdminApi,
+  CallAnswer,
+  CallArgs,
+  Description,
   ExportArgs,
+  ExpressionForm,
   ImportApi,
   ImportArgs,
   ContextApi,
@@ -33,6 +37,7 @@ import type {
   WebhookEndpoint,
   WebhookEndpointsApi,
 } from "../api/index.js";
+import { printExpression, toExpression, type Json } from "../expression/index.js";
 import { codedError, resolveContextPath } from "../lib/index.js";
 import type { EventInput, StreamEvent } from "../stream/event.js";
 import { memoryStream, type MemoryStream } from "../stream/test-support.js";
@@ -232,6 +237,35 @@ class Context extends RpcTarget implements ContextApi {
   append(...events: EventInput[]) {
     return this.#deployment.append(this.#slug, this.#path, ...events);
   }
+  async invoke(expression: ExpressionForm, ...args: Json[]) {
+    return { path: this.#path, called: printExpression(toExpression(expression)), args };
+  }
+  async call({ expression, onItem }: CallArgs): Promise<CallAnswer> {
+    const called = printExpression(toExpression(expression));
+    if (called === "itx.nothing()") return {};
+    if (!called.startsWith("itx.streamEvents")) return { value: await this.invoke(expression) };
+    const given = onItem as typeof onItem & { dup(): typeof onItem };
+    return { stream: new Items(given.dup(), [{ at: 1 }, { at: 2 }]) };
+  }
+  async describe(expression?: ExpressionForm): Promise<Description> {
+    const asked = expression === undefined ? "itx" : printExpression(toExpression(expression));
+    if (asked === "itx.nothing") throw codedError("NO_ITX_EXPRESSION_MATCH", "nothing answers itx.nothing here");
+    return {
+      expression: asked,
+      path: this.#path,
+      state: "bound",
+      summary: "Something.",
+      instructions: "",
+      types: "",
+      methods: [],
+      rules: [],
+      entries: [],
+      standsFor: null,
+      mayCall: true,
+      refusal: null,
+      text: `${asked} at ${this.#path}: Something.\n\u001b[31mred\n`,
+    };
+  }
   readEvents(args?: ReadEventsArgs) {
     return this.#deployment.log(this.#slug, this.#path).readEvents(args);
   }
@@ -247,6 +281,19 @@ class Context extends RpcTarget implements ContextApi {
     const log = this.#deployment.log(this.#slug, this.#path);
     const isHere = (slug: string, { path }: StreamEvent): boolean => slug === this.#slug && path === this.#path;
     return new Subscription(this.#deployment, log, args, args.afterOffset ?? headOf(log), isHere);
+  }
+}
+
+class Items extends RpcTarget implements SubscriptionApi {
+  readonly #closed: Promise<void>;
+  constructor(deliver: (item: unknown) => void | Promise<void>, items: readonly unknown[]) {
+    super();
+    this.#closed = (async () => {
+      for (const item of items) await deliver(item);
+    })();
+  }
+  closed() {
+    return this.#closed;
   }
 }
 

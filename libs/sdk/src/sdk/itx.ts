@@ -38,6 +38,8 @@ function itxAt(root: ItxRoot, path: string, scope: Scope): Itx {
     append: (...events) => call("append", ...events),
     readEvents: (args) => (args === undefined ? call("readEvents") : call("readEvents", args)),
     waitForEvent: (args) => call("waitForEvent", args),
+    invoke: (expression, ...args) => call("invoke", expression, ...args),
+    describe: (expression) => (expression === undefined ? call("describe") : call("describe", expression)),
     cd: (to) => itxAt(root, resolveContextPath(path, to), { parent: scope, ended: false }),
     facets: closed("itx.facets", { get: facet }),
     [Symbol.dispose]: () => {

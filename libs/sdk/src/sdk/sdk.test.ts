@@ -55,6 +55,9 @@ describe("itx", () => {
           await itx.waitForEvent({ type: "a", timeoutMs: 5 });
           await itx.facets.get("triage").snapshot();
           await itx.facets.get("triage").waitUntilProcessed({ offset: 3 });
+          await itx.invoke("itx.kv.get", "k");
+          await itx.describe();
+          await itx.describe("itx.kv");
         }),
       { contextPath: "/agents/a" },
     );
@@ -66,6 +69,9 @@ describe("itx", () => {
       ["waitForEvent", { type: "a", timeoutMs: 5 }],
       ["facets.snapshot", "triage"],
       ["facets.waitUntilProcessed", "triage", { offset: 3 }],
+      ["invoke", "itx.kv.get", "k"],
+      ["describe"],
+      ["describe", "itx.kv"],
     ]);
     expect(new Set(calls.map(({ path }) => path))).toEqual(new Set(["/agents/a"]));
   });

@@ -190,7 +190,7 @@ export class Describer {
 
   async #writerOf(address: ContextAddress, offset: number, call: DescribeCall): Promise<DescribedRule["by"]> {
     try {
-      const { events } = await this.#parts.logs.of(address, call.incoming).read({ afterOffset: offset - 1, limit: 1 });
+      const { events } = await this.#parts.logs.of(address, call.incoming, null).read({ afterOffset: offset - 1, limit: 1 });
       const source = events[0]?.offset === offset ? events[0].source : undefined;
       if (source === undefined) return null;
       return { origin: source.origin, principal: source.principal ?? null, isPlatform: source.platform === true };

@@ -31,9 +31,15 @@ export class Invoker {
   /**
    * The answer to `expression` in the context `start`, for the caller of `call`. A stream is pulled, and ends when it is left.
    *
+   * @param keyScope what the keys of appends begin with that come without one; null leaves them without.
    * @throws CodedError FORBIDDEN for what loaded code may not spell; what resolving, the builtin and its answer throw.
    */
-  async *invoke(start: ContextAddress, expression: Expression, call: CallContext): AsyncGenerator<ResultPart, void> {
+  async *invoke(
+    start: ContextAddress,
+    expression: Expression,
+    call: CallContext,
+    keyScope: string | null,
+  ): AsyncGenerator<ResultPart, void> {
     assertMaySpell(expression, call.caller);
     const { registry, resolver } = this.#parts;
     const callerPath = callerPathOf(start, call.caller);
@@ -43,13 +49,13 @@ export class Invoker {
       throw codedError("NO_ITX_EXPRESSION_MATCH", `no service of this deployment answers itx.${name}`, {
         expression: `itx.${name}`,
       });
-    const builtinCall = this.callOf(address, callerPath, call);
+    const builtinCall = this.#callOf(address, callerPath, call, keyScope);
     if (found.kind === "remote") yield* found.provider.invoke(builtinCall, steps);
     else yield* resultParts(await evaluate(found.root, steps, builtinCall));
   }
 
   /** What a builtin is given: the caller's own, in the context it is called in. */
-  callOf(address: ContextAddress, callerPath: string, call: CallContext): BuiltinCall {
+  #callOf(address: ContextAddress, callerPath: string, call: CallContext, keyScope: string | null): BuiltinCall {
     const { caller, metadata, signal } = call;
     const execution = metadata.get(credentialHeaders.execution)[0];
     return {
@@ -59,7 +65,7 @@ export class Invoker {
       credentials: { principal: caller.principal, execution: typeof execution === "string" ? execution : undefined },
       signal,
       writer: writerOf(caller, this.#parts.newChain),
-      log: this.#parts.logs.of(address, call),
+      log: this.#parts.logs.of(address, call, keyScope),
       incoming: call,
     };
   }

@@ -20,6 +20,8 @@ export const publicContextRules: MethodRules<Definition> = {
   streamEvents: forPersons,
   waitForEvent: forPersons,
   describeContext: forPersons,
+  invoke: forPersons,
+  describe: forPersons,
 };
 
 export function publicContextService(context: ContextClient): Handlers<Definition> {
@@ -29,6 +31,8 @@ export function publicContextService(context: ContextClient): Handlers<Definitio
     waitForEvent: (request, call) => context.waitForEvent(request, onBehalf(call)),
     describeContext: (request, call) => context.describeContext(request, onBehalf(call)),
     streamEvents: (request, call) => context.streamEvents(request, onBehalf(call)),
+    invoke: (request, call) => context.invoke(request, onBehalf(call)),
+    describe: (request, call) => context.describe(request, onBehalf(call)),
     appendStream: async function* (requests: AsyncIterable<AppendStreamRequest>, call: CallContext) {
       const forwarded = context.appendStream(onBehalf(call));
       const pump = new Pump(forwarded, requests);

@@ -53,6 +53,7 @@ export const subscribe = z.strictObject({
   includeEphemeral: z.boolean().optional(),
   onEvents: z.unknown(),
 });
+export const call = z.strictObject({ expression: z.unknown(), onItem: z.unknown() });
 export const readLogs = z
   .strictObject({
     since: z.iso.datetime({ offset: true }).optional(),

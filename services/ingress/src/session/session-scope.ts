@@ -1,4 +1,5 @@
 /** What all handles of one session share: who it is, what it may use, and what it may have open at once. */
+import type { ContextCalls } from "@iterate-platform/service/context-calls";
 import type { ContextLog } from "@iterate-platform/service/context-log";
 import { codedError } from "iterate/lib";
 import type { Archives } from "../project/archive-ports.js";
@@ -19,6 +20,14 @@ export interface SessionParts {
   readonly telemetry: TelemetryReader;
   /** The log of a context, on behalf of the principal, until the signal aborts. */
   readonly contextLog: (owner: string, path: string, principal: string, signal: AbortSignal, deadlineMs?: number) => ContextLog;
+  /** Calls at a context, on behalf of the principal, until the signal aborts. */
+  readonly contextCalls: (
+    owner: string,
+    path: string,
+    principal: string,
+    signal: AbortSignal,
+    deadlineMs?: number,
+  ) => Pick<ContextCalls, "invoke" | "describe">;
   /** Declares the log restored from a backup; answers the generation of each of its databases. */
   readonly declareLogRestored: (principal: string) => Promise<readonly number[]>;
   readonly archives: Pick<Archives, "export">;

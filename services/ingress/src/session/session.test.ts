@@ -275,3 +275,74 @@ test("above the limit of sockets a new one is told to try later, and a drain tel
   sockets.close();
   await expect(end).resolves.toBe(1012);
 });
+
+const answers = (answer: unknown, asked: unknown[] = []) =>
+  parts({
+    contextCalls: (owner: string, path: string, principal: string) => ({
+      invoke: async (expression: unknown) => {
+        asked.push({ owner, path, principal, expression });
+        return answer;
+      },
+      describe: async (expression: unknown) => ({ expression, path, text: "words" }),
+    }),
+  });
+
+async function contextOf(session: SessionParts) {
+  const { api } = connect(await serve({ parts: session }));
+  return api.authenticate({ type: "admin-secret", secret: token }).projects.get("a").cd("/b");
+}
+
+test("a call is made at the context, for the session's principal, with its arguments at the expression's end", async () => {
+  const asked: unknown[] = [];
+  const context = await contextOf(answers({ kind: "value", value: { n: 1 } }, asked));
+  expect(await context.invoke("itx.kv.get", "k")).toEqual({ n: 1 });
+  expect(await context.call({ expression: ["itx", ["whoami"]], onItem: () => undefined })).toEqual({ value: { n: 1 } });
+  expect(asked).toEqual([
+    { owner: "prj_a", path: "/b", principal: "admin", expression: ["itx", "kv", ["get", "k"]] },
+    { owner: "prj_a", path: "/b", principal: "admin", expression: ["itx", ["whoami"]] },
+  ]);
+  expect(await context.describe("itx.kv")).toEqual({ expression: ["itx", "kv"], path: "/b", text: "words" });
+  await expect(context.invoke("itx.")).rejects.toMatchObject({ code: "INVALID_INPUT" });
+  await expect(context.call({ expression: "itx.kv" } as never)).rejects.toMatchObject({ code: "INVALID_INPUT" });
+});
+
+test("the items of a stream are handed over one at a time, and it ends when the client lets it go", async () => {
+  let made = 0;
+  let ended = 0;
+  const items = async function* () {
+    try {
+      for (;;) yield (made += 1);
+    } finally {
+      ended += 1;
+    }
+  };
+  const context = await contextOf(answers({ kind: "stream", items: { [Symbol.asyncIterator]: items } }));
+  await expect(context.invoke("itx.streamEvents()")).rejects.toMatchObject({ code: "INVALID_INPUT" });
+  const taken: unknown[] = [];
+  const { promise: third, resolve } = Promise.withResolvers<void>();
+  const { promise: never } = Promise.withResolvers<void>();
+  const { stream } = await context.call({
+    expression: "itx.streamEvents()",
+    onItem: async (item) => {
+      taken.push(item);
+      if (taken.length < 3) return;
+      resolve();
+      await never;
+    },
+  });
+  await third;
+  expect([taken, made]).toEqual([[1, 2, 3], 3]);
+  const closing = stream!.closed();
+  stream![Symbol.dispose]();
+  await closing;
+  await eventually(() => Promise.resolve(ended === 1));
+});
+
+test("a stream whose client fails to take an item ends with the reason", async () => {
+  const items = async function* () {
+    yield 1;
+  };
+  const context = await contextOf(answers({ kind: "stream", items: { [Symbol.asyncIterator]: items } }));
+  const { stream } = await context.call({ expression: "itx.streamEvents()", onItem: () => Promise.reject(new Error("full")) });
+  await expect(stream!.closed()).rejects.toMatchObject({ code: "CODE_FAILED" });
+});

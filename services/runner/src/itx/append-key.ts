@@ -3,6 +3,9 @@ import { hash } from "node:crypto";
 import { maxIdempotencyKeyBytes, type EventInput } from "iterate/stream/processor";
 import { bodyDigest } from "../log/body-digest.js";
 
+/** Room for where an append goes, and a digest of it, behind the scope of a call. */
+const maxKeyScopeBytes = 384;
+
 export interface AppendOrigin {
   /** Subscription whose delivery appends. */
   readonly subscription: string;
@@ -21,6 +24,12 @@ export function appendKey({ subscription, path, offset }: AppendOrigin, where: s
   const full = `${subscription}:${path}@${offset}:append:${where}:${digest}`;
   if (Buffer.byteLength(full) <= maxIdempotencyKeyBytes) return full;
   return `${subscription}:~${pathDigest(path)}@${offset}:append:~${pathDigest(where)}:${digest}`;
+}
+
+/** What the keys begin with of what a call appends while handling the same event. */
+export function callKeyScope({ subscription, path, offset }: AppendOrigin): string {
+  const full = `${subscription}:${path}@${offset}:call`;
+  return Buffer.byteLength(full) <= maxKeyScopeBytes ? full : `${subscription}:~${pathDigest(path)}@${offset}:call`;
 }
 
 function pathDigest(path: string): string {

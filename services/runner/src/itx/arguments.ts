@@ -1,9 +1,10 @@
 /** The argument lists of host calls, hostile JSON in, exact shapes out. Everything wrong is INVALID_INPUT naming the place. */
 import type { EventInput, ReadEventsArgs, WaitForEventArgs, WaitUntilProcessedArgs } from "iterate/api";
+import { assertExpression, toExpression, withArgs, type Expression, type Json } from "iterate/expression";
 import { codedError, type CodedError } from "iterate/lib";
 import { maxBatchBytes, maxBatchEvents, maxEventBytes, maxIdempotencyKeyBytes, maxTypeBytes } from "iterate/stream/processor";
 
-type Json = Readonly<Record<string, unknown>>;
+type Fields = Readonly<Record<string, unknown>>;
 
 const maxReadLimit = 1_000;
 const maxTypes = 100;
@@ -72,6 +73,21 @@ export function waitUntilArgs(args: readonly unknown[]): WaitUntilProcessedArgs 
   };
 }
 
+/** The call of `invoke`: an expression, and arguments for its end. Throws INVALID_INPUT, EXPRESSION_TOO_LONG. */
+export function calledExpression([given, ...args]: readonly unknown[]): Expression {
+  const expression = toExpression(given);
+  if (args.length === 0) return expression;
+  const whole: unknown = withArgs(expression, args as Json[]);
+  assertExpression(whole);
+  return whole;
+}
+
+/** What `describe` is asked of. Throws as `calledExpression`. */
+export function askedExpression(args: readonly unknown[]): Expression | undefined {
+  const [given] = only(args, 1);
+  return given === undefined ? undefined : toExpression(given);
+}
+
 export function none(args: readonly unknown[]): void {
   only(args, 0);
 }
@@ -92,7 +108,7 @@ function eventInput(input: unknown, at: string): EventInput {
   };
 }
 
-function processorLabel(value: Json, at: string) {
+function processorLabel(value: Fields, at: string) {
   const handled = value["whileProcessing"] === undefined ? undefined : object(value["whileProcessing"], `${at}.whileProcessing`);
   return {
     slug: text(value["slug"], `${at}.slug`, 63),
@@ -136,9 +152,9 @@ function only(args: readonly unknown[], count: number): readonly unknown[] {
   return args;
 }
 
-function object(value: unknown, at: string): Json {
+function object(value: unknown, at: string): Fields {
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw wrong(at, "is no object");
-  return value as Json;
+  return value as Fields;
 }
 
 function text(value: unknown, at: string, maxBytes: number): string {
@@ -159,7 +175,11 @@ function integer(value: unknown, at: string, min: number, max: number): number {
   return value as number;
 }
 
-function optional<Name extends string, Value>(value: Json, name: Name, read: (found: unknown) => Value): { [Key in Name]?: Value } {
+function optional<Name extends string, Value>(
+  value: Fields,
+  name: Name,
+  read: (found: unknown) => Value,
+): { [Key in Name]?: Value } {
   const found = value[name];
   return found === undefined ? {} : ({ [name]: read(found) } as { [Key in Name]?: Value });
 }

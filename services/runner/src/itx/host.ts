@@ -9,7 +9,8 @@ import type { ExecutionScope } from "../delivery/batch.js";
 import type { Snapshots } from "../delivery/snapshots.js";
 import type { IsolateHost, IsolateHostCall } from "../isolate/host-reply.js";
 import type { ContextLog } from "../log/contract.js";
-import { eventInputs, facetName, none, readArgs, waitArgs, waitUntilArgs } from "./arguments.js";
+import { callKeyScope } from "./append-key.js";
+import { askedExpression, calledExpression, eventInputs, facetName, none, readArgs, waitArgs, waitUntilArgs } from "./arguments.js";
 import type { ProjectNames } from "./project-names.js";
 import { assertCodeMayWrite } from "./wall.js";
 import { InvocationWriter, type DeliveryInHand } from "./writer.js";
@@ -45,6 +46,8 @@ export class ItxHost implements IsolateHost {
     append: (path, args) => this.#append(path, args),
     readEvents: (path, args) => this.#writer.readEvents(path, readArgs(args)),
     waitForEvent: (path, args, signal) => this.#waitForEvent(path, args, signal),
+    invoke: (path, args, signal) => this.#invoke(path, args, signal),
+    describe: async (path, args, signal) => (await this.#callsAt(path, signal)).describe(askedExpression(args)),
     "facets.snapshot": (path, args) => this.#parts.snapshots.snapshot(this.#address(path), facetName(args)),
     "facets.waitUntilProcessed": (path, args, signal) => this.#waitUntilProcessed(path, args, signal),
   };
@@ -67,6 +70,21 @@ export class ItxHost implements IsolateHost {
       });
     assertContextPath(path);
     return await this.#methods[method as Method](path, args, AbortSignal.any([signal, this.#invocation.scope.signal]));
+  }
+
+  async #invoke(path: string, args: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    const { delivery, scope } = this.#invocation;
+    const keyScope = delivery === null ? "" : callKeyScope({ ...delivery, path: scope.claims.context, offset: delivery.after });
+    const answer = await (await this.#callsAt(path, signal)).invoke(calledExpression(args), keyScope);
+    if (answer.kind === "value") return answer.value ?? null;
+    await answer.items[Symbol.asyncIterator]().return?.();
+    throw codedError("INVALID_INPUT", "the call answers a stream, which project code does not take", { method: "invoke" });
+  }
+
+  async #callsAt(path: string, signal: AbortSignal) {
+    const { scope } = this.#invocation;
+    const execution = await scope.execution();
+    return this.#parts.log.calls(this.#address(path), { execution, traceparent: scope.traceparent, signal });
   }
 
   #address(path: string) {

@@ -1,6 +1,7 @@
 /** What the runner asks of the context service. Offsets are numbers here: the log refuses to go beyond 2^53. */
 import type { Event, EventInput } from "@iterate-platform/proto/iterate/type/v1/event";
 import type { ConfigPointer, OpenRun, Subscription } from "@iterate-platform/proto/iterate/context/v1/context";
+import type { ContextCalls } from "@iterate-platform/service/context-calls";
 import type { ContextKey } from "../delivery/contract.js";
 
 export interface CallScope {
@@ -59,6 +60,8 @@ export interface SubscriptionFloor extends ContextKey {
 
 /** The log of every context, and its change feed. All failures are CodedErrors. */
 export interface ContextLog {
+  /** Calls of expressions at a context. */
+  calls(context: ContextKey, scope: CallScope): Pick<ContextCalls, "invoke" | "describe">;
   describe(context: ContextKey, scope?: CallScope): Promise<ContextDescription>;
   /** `types` empty means all. */
   read(

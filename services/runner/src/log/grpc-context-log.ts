@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { ContextServiceClient } from "@iterate-platform/proto/iterate/context/v1/context";
 import { FeedServiceClient } from "@iterate-platform/proto/iterate/context/v1/feed";
 import type { Event, EventInput } from "@iterate-platform/proto/iterate/type/v1/event";
+import { ContextCalls } from "@iterate-platform/service/context-calls";
 import { createClient, type CallOptions } from "@iterate-platform/service/grpc-client";
 import { uuidv7 } from "@iterate-platform/service/ids";
 import type { Trust } from "@iterate-platform/service/trust";
@@ -16,6 +17,8 @@ const appendRetriesMs = [50, 200, 800];
 /** Bound of one append; beyond it its outcome is found by its id or keys. */
 const appendMs = 30_000;
 const feedPage = 500;
+/** Bound of one call of an expression: longer than the longest wait it may make. */
+const callMs = 150_000;
 /** A wait's call outlives the wait by this much. */
 const waitGraceMs = 5_000;
 
@@ -34,6 +37,10 @@ export class GrpcContextLog implements ContextLog {
     this.#lane.close();
     this.#context.close();
     this.#feed.close();
+  }
+
+  calls(context: ContextKey, scope: CallScope): ContextCalls {
+    return new ContextCalls(this.#context, { ...context }, { ...options(scope), deadlineMs: callMs });
   }
 
   async describe(context: ContextKey, scope: CallScope = {}): Promise<ContextDescription> {

@@ -405,7 +405,11 @@ export interface InvokeRequest {
     | ContextAddress
     | undefined;
   /** The call. */
-  expression?: Expression | undefined;
+  expression?:
+    | Expression
+    | undefined;
+  /** For calls of code that may be repeated: what the keys of appends begin with that the call makes and gives none. At most 384 bytes. */
+  keyScope: string;
 }
 
 /** InvokeResponse carries the answer. */
@@ -3367,7 +3371,7 @@ export const ConfigModule: MessageFns<ConfigModule> = {
 };
 
 function createBaseInvokeRequest(): InvokeRequest {
-  return { context: undefined, expression: undefined };
+  return { context: undefined, expression: undefined, keyScope: "" };
 }
 
 export const InvokeRequest: MessageFns<InvokeRequest> = {
@@ -3377,6 +3381,9 @@ export const InvokeRequest: MessageFns<InvokeRequest> = {
     }
     if (message.expression !== undefined) {
       Expression.encode(message.expression, writer.uint32(18).fork()).join();
+    }
+    if (message.keyScope !== "") {
+      writer.uint32(26).string(message.keyScope);
     }
     return writer;
   },
@@ -3410,6 +3417,14 @@ export const InvokeRequest: MessageFns<InvokeRequest> = {
             message.expression = Expression.decode(reader, reader.uint32());
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.keyScope = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3426,6 +3441,11 @@ export const InvokeRequest: MessageFns<InvokeRequest> = {
     return {
       context: isSet(object.context) ? ContextAddress.fromJSON(object.context) : undefined,
       expression: isSet(object.expression) ? Expression.fromJSON(object.expression) : undefined,
+      keyScope: isSet(object.keyScope)
+        ? globalThis.String(object.keyScope)
+        : isSet(object.key_scope)
+        ? globalThis.String(object.key_scope)
+        : "",
     };
   },
 
@@ -3436,6 +3456,9 @@ export const InvokeRequest: MessageFns<InvokeRequest> = {
     }
     if (message.expression !== undefined) {
       obj.expression = Expression.toJSON(message.expression);
+    }
+    if (message.keyScope !== "") {
+      obj.keyScope = message.keyScope;
     }
     return obj;
   },
@@ -3451,6 +3474,7 @@ export const InvokeRequest: MessageFns<InvokeRequest> = {
     message.expression = (object.expression !== undefined && object.expression !== null)
       ? Expression.fromPartial(object.expression)
       : undefined;
+    message.keyScope = object.keyScope ?? "";
     return message;
   },
 };
