@@ -72,7 +72,13 @@ describe("public gRPC", () => {
     const again = await append(client, request(counter.info.id), stack.adminToken);
     expect(again.receipts).toMatchObject([{ offset: 2n, existing: true }]);
     const page = await new Promise<ReadEventsResponse>((resolve, reject) => {
-      const ask = { context: { owner: counter.info.id, path: "/from/another/team" }, afterOffset: 1n, limit: 10, types: [] };
+      const ask = {
+        context: { owner: counter.info.id, path: "/from/another/team" },
+        afterOffset: 1n,
+        limit: 10,
+        types: [],
+        includeEphemeral: false,
+      };
       client.readEvents(ask, bearer(stack.adminToken), deadline(), (error, response) =>
         error === null ? resolve(response) : reject(error),
       );

@@ -17,7 +17,7 @@ import {
 import { codedError, type CodedError } from "iterate/lib";
 import { resolutionLimits, type Resolution, type ResolveInput, type RuleRow } from "./contract.js";
 import { assertFilledSize } from "./filled-size.js";
-import { indexOf, type Found, type TableIndex } from "./table-index.js";
+import { formOf, indexOf, type Found, type TableIndex } from "./table-index.js";
 
 /**
  * Follows the rules. Pure; takes about as long through a long table as through a short one.
@@ -34,7 +34,7 @@ export function resolve({ table, roots, isRoot, expression, caller }: ResolveInp
     const found = rowFor(index, current, (name) => roots.has(name) && (isRoot || roots.isContextRoot(name)));
     if (found === "implicit") return settled(expression, stepsOf(current), via, roots);
     if (found === undefined) throw noMatch(expression, "nothing answers", via);
-    const { row } = found.row;
+    const { row } = found;
     via.push(row);
     if (row.target === null) throw noMatch(expression, "a rule masks", via, row);
     if (via.length >= resolutionLimits.depth)
@@ -49,19 +49,20 @@ function rowFor(index: TableIndex, expression: Expression, isImplicit: (name: st
   if (own !== undefined) return own;
   const { bare } = index;
   const first = expression[1];
-  if (bare?.row.target !== null && first !== undefined && isImplicit(nameOf(first))) return "implicit";
+  if (bare?.target !== null && first !== undefined && isImplicit(nameOf(first))) return "implicit";
   return bare === undefined ? undefined : { row: bare, rest: { args: null, steps: stepsOf(expression) } };
 }
 
 /** The target with the arguments of the matched call, and the steps that follow it. */
 function rewritten({ row, rest }: Found, target: Expression, caller: string): Expression {
-  const { takesArgs, takesCaller, hasLiterals } = row.holes!;
+  const { holes, lastPins } = formOf(row);
+  const { takesArgs, takesCaller, hasLiterals } = holes!;
   let answer = target;
   if (takesArgs || takesCaller || hasLiterals) {
     answer = fillTarget(target, { args: rest.args ?? [], caller });
     if (takesArgs) assertFilledSize(answer);
   }
-  const isSpent = takesArgs || rest.args === null || isPinned(row.lastPins, rest.args.length, answer);
+  const isSpent = takesArgs || rest.args === null || isPinned(lastPins, rest.args.length, answer);
   return withSteps(isSpent ? answer : withArgs(answer, rest.args), rest.steps);
 }
 

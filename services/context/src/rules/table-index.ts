@@ -8,16 +8,14 @@ import {
   matchExpression,
   nameOf,
   pinnedArgs,
-  stepsOf,
   type Expression,
   type MatchRest,
   type TargetHoles,
 } from "iterate/expression";
 import type { RuleRow, RuleTable } from "./contract.js";
 
-/** A row and what is known of it before any call. */
-export interface IndexedRow {
-  readonly row: RuleRow;
+/** What is known of a row before any call. */
+export interface RowForm {
   readonly pins: number;
   /** Arguments that the last step of the match pins. */
   readonly lastPins: number;
@@ -25,26 +23,51 @@ export interface IndexedRow {
   readonly holes: TargetHoles | null;
 }
 
+/** A row keeps its form in every table it is in: one that changes makes no other be looked at again. */
+const forms = new WeakMap<RuleRow, RowForm>();
+
+export function formOf(row: RuleRow): RowForm {
+  let form = forms.get(row);
+  if (form === undefined) forms.set(row, (form = newForm(row)));
+  return form;
+}
+
+function newForm({ match, target }: RuleRow): RowForm {
+  const last = match.length === 1 ? undefined : match.at(-1);
+  return {
+    pins: pinnedArgs(match),
+    lastPins: last === undefined ? 0 : (argsOf(last)?.length ?? 0),
+    holes: target === null ? null : holesOf(target),
+  };
+}
+
 export interface Found {
-  readonly row: IndexedRow;
+  readonly row: RuleRow;
   readonly rest: MatchRest;
 }
 
 interface Node {
-  readonly children: Map<string, Node>;
+  /** By name; `null` while there are none. */
+  children: Map<string, Node> | null;
   /** Those that end here, most pinned first. */
-  readonly rows: IndexedRow[];
+  readonly rows: RuleRow[];
 }
 
 export class TableIndex {
   readonly #top: Node = newNode();
 
   constructor(table: RuleTable) {
-    for (const row of Object.values(table)) this.#add(row);
+    const shared = new Set<Node>();
+    for (const row of Object.values(table)) {
+      const node = this.#nodeOf(row.match);
+      node.rows.push(row);
+      if (node.rows.length > 1) shared.add(node);
+    }
+    for (const { rows } of shared) rows.sort((one, other) => formOf(other).pins - formOf(one).pins);
   }
 
   /** The row whose match is just `itx`. */
-  get bare(): IndexedRow | undefined {
+  get bare(): RuleRow | undefined {
     return this.#top.rows[0];
   }
 
@@ -53,40 +76,34 @@ export class TableIndex {
     const ends: Node[] = [];
     let node: Node | undefined = this.#top;
     for (let index = 1; index < expression.length; index += 1) {
-      node = node.children.get(nameOf(expression[index]!));
+      node = node.children?.get(nameOf(expression[index]!));
       if (node === undefined) break;
       if (node.rows.length > 0) ends.push(node);
     }
     for (const { rows } of ends.reverse()) {
       for (const row of rows) {
-        const rest = matchExpression(row.row.match, expression);
+        const rest = matchExpression(row.match, expression);
         if (rest !== null) return { row, rest };
       }
     }
     return undefined;
   }
 
-  #add(row: RuleRow): void {
+  #nodeOf(match: Expression): Node {
     let node = this.#top;
-    for (const step of stepsOf(row.match)) {
-      const name = nameOf(step);
-      let child = node.children.get(name);
-      if (child === undefined) node.children.set(name, (child = newNode()));
+    for (let index = 1; index < match.length; index += 1) {
+      const name = nameOf(match[index]!);
+      const children = (node.children ??= new Map<string, Node>());
+      let child = children.get(name);
+      if (child === undefined) children.set(name, (child = newNode()));
       node = child;
     }
-    const last = row.match.length === 1 ? undefined : row.match.at(-1);
-    node.rows.push({
-      row,
-      pins: pinnedArgs(row.match),
-      lastPins: last === undefined ? 0 : (argsOf(last)?.length ?? 0),
-      holes: row.target === null ? null : holesOf(row.target),
-    });
-    node.rows.sort((one, other) => other.pins - one.pins);
+    return node;
   }
 }
 
 function newNode(): Node {
-  return { children: new Map(), rows: [] };
+  return { children: null, rows: [] };
 }
 
 const indexes = new WeakMap<RuleTable, TableIndex>();
