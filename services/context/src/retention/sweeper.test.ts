@@ -120,6 +120,30 @@ describe("a truncation", () => {
     await cold.close();
   });
 
+  test("leaves of the firings of a schedule the newest, and the schedule as it was", async () => {
+    const path = newPath();
+    const at = (n: number): string => new Date(Date.UTC(2030, 0, 1) + n * 60_000).toISOString();
+    const set = async (key: string): Promise<number> =>
+      pod.append(path, itx.scheduleSet.type, { key, when: { everyMs: 60_000 }, events: [{ type: "a/b" }] });
+    const fire = (key: string, scheduledAtOffset: number, n: number) =>
+      pod.append(path, itx.scheduleFired.type, { key, scheduledAtOffset, at: at(n), nextAt: at(n + 1) });
+    const [one, other] = [await set("one"), await set("other")];
+    for (let n = 0; n < 4; n += 1) await fire("one", one, n);
+    const last = await fire("other", other, 0);
+    // The same interval, set again, goes on from what the one before has fired.
+    await set("one");
+    await pod.keepFrom(path, { offset: 100 });
+    await pod.sweep();
+    const { core, contextId } = await pod.head(path);
+    expect(core.schedules).toMatchObject({ one: { nextAtMs: Date.parse(at(4)) }, other: { nextAtMs: Date.parse(at(1)) } });
+    const fired = (await pod.rows(path)).filter(({ type, rest }) => type === itx.scheduleFired.type && rest === "whole");
+    expect(fired.map(({ offset }) => offset)).toEqual([last - 1, last]);
+    await pod.pool.query("delete from core_state where context_id = $1", [contextId]);
+    const cold = startEngine({ url: database.url });
+    expect((await cold.cache.load([address(path)]))[0]!.core).toEqual(core);
+    await cold.close();
+  });
+
   test("may give up everything before its own fact", async () => {
     const path = await shortened(10, 1_000_000);
     await pod.sweep();

@@ -5,9 +5,6 @@
  */
 import { Cron } from "croner";
 
-/** Bounds of a pattern and of the name of a zone, in UTF-16 units. */
-export const cronLimits = { pattern: 256, timeZone: 64 } as const;
-
 const hourMs = 3_600_000;
 /** No zone has ever moved its clock by as much; twice that around an instant tells every offset that can concern it. */
 const reachMs = 24 * hourMs;

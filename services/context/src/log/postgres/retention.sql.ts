@@ -80,7 +80,8 @@ export const beginTruncation: Statement = {
 
 /**
  * Goes through up to $2 more rows of context $1 below its first offset: what keeps a key or an append id loses its bodies, control
- * events stay, the rest goes. Of the facts of earlier truncations the newest is enough. Answers `[true]` when rows may be left.
+ * events stay, the rest goes. Of the facts of earlier truncations the newest is enough, and so it is of the firings of one schedule, which
+ * would otherwise be kept for ever, one for each tick. Answers `[true]` when rows may be left.
  */
 export const emptyEvents: Statement = {
   name: "empty_events",
@@ -95,14 +96,23 @@ export const emptyEvents: Statement = {
       ) e
     ), superseded as materialized (
       select coalesce((select type from event_type where name = 'events.iterate.com/itx/log-truncated'), 0) as type
+    ), fired as materialized (
+      select "offset" from (
+        select "offset", row_number() over (
+          partition by payload::json ->> 'key', payload::json ->> 'scheduledAtOffset' order by "offset" desc
+        ) as newest
+        from event
+        where context_id = $1 and "offset" >= (select emptied_below from mark) and "offset" <= (select through from range)
+          and type = (select type from event_type where name = 'events.iterate.com/itx/schedule-fired') and format_version > 0
+      ) f where newest > 1
     ), gone as (
       delete from event
       where context_id = $1 and "offset" >= (select emptied_below from mark) and "offset" <= (select through from range)
-        and (not is_control or type = (select type from superseded)) and idempotency_key is null and append_id is null
+        and (not is_control or type = (select type from superseded) or "offset" in (select "offset" from fired)) and idempotency_key is null and append_id is null
     ), kept as (
       update event set format_version = 0, is_control = false, payload = null, metadata = null, traceparent = null
       where context_id = $1 and "offset" >= (select emptied_below from mark) and "offset" <= (select through from range)
-        and (not is_control or type = (select type from superseded)) and (idempotency_key is not null or append_id is not null)
+        and (not is_control or type = (select type from superseded) or "offset" in (select "offset" from fired)) and (idempotency_key is not null or append_id is not null)
         and format_version > 0
     )
     update retention set emptied_below = greatest(emptied_below,
