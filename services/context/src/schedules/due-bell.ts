@@ -12,22 +12,27 @@ export class DueBell {
     else this.#ring();
   }
 
-  /** Resolves after `ms`, when it is rung, at once when it was since the last wait, or when `signal` is aborted. */
-  wait(timers: Timers, ms: number, signal: AbortSignal): Promise<void> {
+  /**
+   * Resolves after `ms`, when it is rung, at once when it was since the last wait, or when `signal` is aborted. Answers whether it was
+   * rung.
+   */
+  wait(timers: Timers, ms: number, signal: AbortSignal): Promise<boolean> {
     if (this.#isRung || signal.aborted) {
+      const isRung = this.#isRung;
       this.#isRung = false;
-      return Promise.resolve();
+      return Promise.resolve(isRung);
     }
     return new Promise((resolve) => {
-      const end = (): void => {
+      const end = (isRung: boolean): void => {
         cancel();
-        signal.removeEventListener("abort", end);
+        signal.removeEventListener("abort", stop);
         this.#ring = null;
-        resolve();
+        resolve(isRung);
       };
-      const cancel = timers.after(ms, end);
-      this.#ring = end;
-      signal.addEventListener("abort", end, { once: true });
+      const stop = (): void => end(false);
+      const cancel = timers.after(ms, stop);
+      this.#ring = () => end(true);
+      signal.addEventListener("abort", stop, { once: true });
     });
   }
 }

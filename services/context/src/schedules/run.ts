@@ -1,11 +1,13 @@
 /** The loop that fires schedules and sweeps due rows, over one shard. */
-import type { Timers } from "../timers.js";
+import { pause, type Timers } from "../timers.js";
 import type { DueBell } from "./due-bell.js";
 import type { ScheduleFirer } from "./firer.js";
 import type { DueSweeper } from "./sweeper.js";
 
 /** Longest time between two looks for what is due. */
 const pollMs = 1_000;
+/** Of schedules that are set one after the other many are seen by one look. */
+const settleMs = 10;
 
 export interface RunOptions {
   readonly firer: ScheduleFirer;
@@ -36,6 +38,6 @@ export async function runSchedules(options: RunOptions): Promise<void> {
       onFailure(error);
     }
     onRound();
-    if (waitMs > 0) await bell.wait(timers, waitMs, stopping);
+    if (waitMs > 0 && (await bell.wait(timers, waitMs, stopping))) await pause(timers, settleMs, stopping);
   }
 }
