@@ -681,3 +681,47 @@ describe("calls", () => {
       });
   });
 });
+
+describe("schedules", () => {
+  const on = (...args: string[]): string[] => ["schedules", ...args, "--project", "acme", "--context", "/due"];
+
+  it("are set, listed and cancelled", async () => {
+    await acme();
+    expect((await iterate(on("list"))).out).toBe("no schedules yet; set one with `iterate schedules set`\n");
+    expect(
+      (await iterate(on("set", "daily", "acme/report-due", '{"n":1}', "--cron", "0 9 * * MON-FRI", "--zone", "Europe/London"))).out,
+    ).toBe("schedule  daily\noffset    2\n");
+    expect((await iterate(on("set", "tick", "acme/tick", "--every", "90s", "--json"))).out).toBe(
+      '{"key":"tick","scheduledAtOffset":3}\n',
+    );
+    expect((await iterate(on("list"))).out).toBe(
+      [
+        "KEY    WHEN                           NEXT                      EVENTS           OFFSET",
+        "daily  0 9 * * MON-FRI Europe/London  2030-01-01T09:00:00.000Z  acme/report-due  2",
+        "tick   every 90 s                     2030-01-01T09:00:00.000Z  acme/tick        3",
+        "",
+      ].join("\n"),
+    );
+    expect(JSON.parse((await iterate(on("list", "--json"))).out)).toMatchObject([
+      {
+        key: "daily",
+        when: { cron: "0 9 * * MON-FRI", timeZone: "Europe/London" },
+        events: [{ type: "acme/report-due", payload: { n: 1 } }],
+      },
+      { key: "tick", when: { everyMs: 90_000 } },
+    ]);
+    expect((await iterate(on("cancel", "daily", "--if-offset", "1"))).out).toBe("there is no such schedule\n");
+    expect((await iterate(on("cancel", "daily"))).out).toBe("cancelled\n");
+  });
+
+  it.each([
+    [["set", "k", "a/b"], "exactly one of"],
+    [["set", "k", "a/b", "--after", "1m", "--every", "1m"], "exactly one of"],
+    [["set", "k", "a/b", "--after", "soon"], "no duration"],
+    [["set", "k", "a/b", "--every", "1m", "--zone", "UTC"], "belong to --cron"],
+    [["set", "k", "a/b", "--cron", "* * * * *", "--catch-up", "all"], "belong together"],
+    [["set", "k", "a/b", "{", "--after", "1m"], "is not JSON"],
+  ])("takes %j for a slip of usage", async (args, words) => {
+    expect(await iterate(on(...args))).toMatchObject({ exitCode: 2, err: expect.stringContaining(words) as string });
+  });
+});

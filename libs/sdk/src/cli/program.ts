@@ -7,6 +7,7 @@ import { exitCodes, failureOf } from "./failure.js";
 import { addLogsCommand } from "./logs.js";
 import { addInvokeCommands } from "./invoke.js";
 import { addProjectCommands } from "./projects.js";
+import { addScheduleCommands } from "./schedules.js";
 import type { Surroundings } from "./surroundings.js";
 import { addTraceCommand } from "./trace.js";
 import { addWebhookCommands } from "./webhooks.js";
@@ -36,6 +37,7 @@ export async function runCommandLine(args: readonly string[], version: string, s
   addProjectCommands(program, surroundings);
   addEventCommands(program, surroundings);
   addInvokeCommands(program, surroundings);
+  addScheduleCommands(program, surroundings);
   addWebhookCommands(program, surroundings);
   addLogsCommand(program, surroundings);
   addTraceCommand(program, surroundings);

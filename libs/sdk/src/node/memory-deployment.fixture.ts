@@ -49,6 +49,13 @@ interface Project {
   readonly endpoints: WebhookEndpoint[];
 }
 
+interface StoredSchedule {
+  readonly key: string;
+  readonly scheduledAtOffset: number;
+  readonly nextAt: string;
+  readonly failedAtOffset: null;
+}
+
 export class MemoryDeployment {
   readonly secret = "the-operators-secret";
   readonly projects = new Map<string, Project>();
@@ -66,6 +73,7 @@ export class MemoryDeployment {
   subscriptions = 0;
   /** Ends all subscriptions with the error. */
   readonly endings = new Set<(error: Error) => void>();
+  readonly #schedules = new Map<string, Map<string, StoredSchedule>>();
   #server: Server | null = null;
   #sockets: WebSocketServer | null = null;
   #port = 0;
@@ -103,6 +111,13 @@ export class MemoryDeployment {
     const server = this.#server;
     if (server !== null) await new Promise((resolve) => server.close(resolve));
     this.#server = null;
+  }
+
+  schedules(slug: string, path: string): Map<string, StoredSchedule> {
+    const name = `${slug} ${path}`;
+    let held = this.#schedules.get(name);
+    if (held === undefined) this.#schedules.set(name, (held = new Map<string, StoredSchedule>()));
+    return held;
   }
 
   log(slug: string, path: string): MemoryStream {
@@ -237,8 +252,30 @@ class Context extends RpcTarget implements ContextApi {
   append(...events: EventInput[]) {
     return this.#deployment.append(this.#slug, this.#path, ...events);
   }
-  async invoke(expression: ExpressionForm, ...args: Json[]) {
+  async invoke(expression: ExpressionForm, ...args: Json[]): Promise<unknown> {
+    const [, root, step] = toExpression(expression) as [string, unknown, [string, ...Json[]]];
+    if (root === "schedules") return this.#schedules(...step);
     return { path: this.#path, called: printExpression(toExpression(expression)), args };
+  }
+  /** Schedules as far as they are set, shown and cancelled; nothing is fired here. */
+  #schedules(method: string, ...[first, options]: Json[]): unknown {
+    const schedules = this.#deployment.schedules(this.#slug, this.#path);
+    switch (method) {
+      case "set": {
+        const set = first as { readonly key: string };
+        const scheduledAtOffset = schedules.size + 2;
+        schedules.set(set.key, { ...set, scheduledAtOffset, nextAt: "2030-01-01T09:00:00.000Z", failedAtOffset: null });
+        return { key: set.key, scheduledAtOffset };
+      }
+      case "cancel": {
+        const held = schedules.get(first as string);
+        const wanted = (options as { readonly ifScheduledAtOffset?: number } | undefined)?.ifScheduledAtOffset;
+        const isMeant = held !== undefined && (wanted ?? held.scheduledAtOffset) === held.scheduledAtOffset;
+        return { cancelled: isMeant && schedules.delete(first as string) };
+      }
+      default:
+        return [...schedules.values()];
+    }
   }
   async call({ expression, onItem }: CallArgs): Promise<CallAnswer> {
     const called = printExpression(toExpression(expression));
