@@ -15,12 +15,15 @@ import { archiveHandlers, archiveRules } from "./api/archive.js";
 import { runTeller } from "./births/run.js";
 import { ChildTeller } from "./births/teller.js";
 import { appendHandlers, appendRules } from "./api/append.js";
+import { explainHandlers, explainRules } from "./api/explain.js";
 import { invokeHandlers, invokeRules } from "./api/invoke.js";
 import { feedHandlers, feedRules } from "./api/feed.js";
 import { readHandlers, readRules } from "./api/read.js";
 import { secretHandlers, secretRules } from "./api/secret.js";
 import { chainNames } from "./caller/writer.js";
 import { config } from "./config.js";
+import { Explainer } from "./explain/explainer.js";
+import { GrpcRunnerKnowledge, noRunner } from "./explain/runner-half.js";
 import { builtinRoots } from "./invoke/builtins.js";
 import { Describer } from "./invoke/describer.js";
 import { Invoker } from "./invoke/invoker.js";
@@ -151,10 +154,16 @@ await runService({
     const invoker = new Invoker({ registry, resolver, logs, newChain });
     const describer = new Describer({ registry, resolver, heads: reads, logs });
     registry.add(describeRoot((call, asked) => describer.describe(call.address, asked, call)));
+    const runnerUrl = config.capabilityProviders?.get("runner");
+    const runner =
+      runnerUrl === undefined
+        ? null
+        : new GrpcRunnerKnowledge(runnerUrl, trust, (error) => log.warn("the runner did not say what it knows", { error }));
+    const explainer = new Explainer({ heads: reads, reads, runner: runner ?? noRunner, nowMs: Date.now });
     grpc.add(
       ContextServiceService,
-      { ...logHandlers, ...invokeHandlers({ invoker, describer }) },
-      { ...appendRules, ...readRules, ...invokeRules },
+      { ...logHandlers, ...invokeHandlers({ invoker, describer }), ...explainHandlers(explainer) },
+      { ...appendRules, ...readRules, ...invokeRules, ...explainRules },
     );
     const feed = {
       storeOf: (partition: number) => shards.of(partition).store,
@@ -248,6 +257,7 @@ await runService({
     runtime.onStop("retention", () => sweeping);
     runtime.onStop("schedules", () => scheduling);
     runtime.onStop("births", () => telling);
+    runtime.onStop("runner", () => runner?.close());
     runtime.onStop("database watch", () => databases.forEach((database) => database.close()));
     runtime.onStop("secrets", () => secrets.close());
     runtime.onStop("capability providers", () => following.then(() => providers.forEach((provider) => provider.close())));

@@ -77,8 +77,11 @@ export class TestPlatform {
     this.#client = createClient(ContextServiceClient, this.contextUrl, { trust: parts.trust, audience: "context" });
   }
 
-  /** @param logDatabase where the log is kept, a database of its own when absent. */
-  static async start(logDatabase?: TestDatabase): Promise<TestPlatform> {
+  /**
+   * @param logDatabase where the log is kept, a database of its own when absent.
+   * @param env more of the context service.
+   */
+  static async start(logDatabase?: TestDatabase, env: Readonly<Record<string, string>> = {}): Promise<TestPlatform> {
     const directory = await mkdtemp(join(tmpdir(), "iterate-runner-test-"));
     const postgres = await startPostgres();
     const [contextDatabase, runnerDatabase, nats, files] = await Promise.all([
@@ -108,6 +111,7 @@ export class TestPlatform {
       ITERATE_SERVICE_KEY_FILE: keys.keyFile("context"),
       ITERATE_TRUSTED_KEYS_FILE: keys.trustedKeysFile,
       ITERATE_SECRET_KEYS: JSON.stringify({ primary: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
+      ...env,
     };
     const context = await startService("context/src/main.ts", contextEnv);
     return new TestPlatform({

@@ -22,6 +22,7 @@ export const publicContextRules: MethodRules<Definition> = {
   describeContext: forPersons,
   invoke: forPersons,
   describe: forPersons,
+  explain: forPersons,
 };
 
 export function publicContextService(context: ContextClient): Handlers<Definition> {
@@ -30,6 +31,7 @@ export function publicContextService(context: ContextClient): Handlers<Definitio
     readEvents: (request, call) => context.readEvents(request, onBehalf(call)),
     waitForEvent: (request, call) => context.waitForEvent(request, onBehalf(call)),
     describeContext: (request, call) => context.describeContext(request, onBehalf(call)),
+    explain: (request, call) => context.explain(request, onBehalf(call)),
     streamEvents: (request, call) => context.streamEvents(request, onBehalf(call)),
     invoke: (request, call) => context.invoke(request, onBehalf(call)),
     describe: (request, call) => context.describe(request, onBehalf(call)),

@@ -1,13 +1,27 @@
 /** The edge of RunnerService: decodes, asks, encodes. */
-import { DeliveryStatus, type Delivery, type RunnerServiceService } from "@iterate-platform/proto/iterate/runner/v1/runner";
+import {
+  DeliveryStatus,
+  type Delivery,
+  type PartitionLease,
+  type RunnerServiceService,
+} from "@iterate-platform/proto/iterate/runner/v1/runner";
 import type { ContextAddress } from "@iterate-platform/proto/iterate/type/v1/context";
 import type { Caller } from "@iterate-platform/service/caller";
 import type { Handlers, MethodRules } from "@iterate-platform/service/grpc-server";
+import { partitionOf } from "@iterate-platform/service/ids";
 import type { Queryable } from "@iterate-platform/service/postgres";
 import { assertContextPath, codedError } from "iterate/lib";
 import type { ContextKey, DeliveryStatus as RowStatus } from "../delivery/contract.js";
 import type { Snapshots } from "../delivery/snapshots.js";
-import { listDeliveries, type ListedColumns } from "../delivery/snapshots.sql.js";
+import {
+  explainedDeliveries,
+  leaseOf,
+  listDeliveries,
+  type ExplainedColumns,
+  type LeaseColumns,
+  type ListedColumns,
+} from "../delivery/snapshots.sql.js";
+import { takenRuns, type TakenColumns } from "../runs/run.sql.js";
 
 type Definition = typeof RunnerServiceService;
 
@@ -17,11 +31,13 @@ export const runnerServiceRules: MethodRules<Definition> = {
   getSnapshot: callers,
   waitUntilProcessed: callers,
   listDeliveries: callers,
+  explainContext: { services: ["context"], execution: "refused" },
 };
 
 const maxWaitMs = 60_000;
 const maxPage = 200;
 const defaultPage = 50;
+const maxAsked = 1_000;
 
 const statuses: Readonly<Record<RowStatus, DeliveryStatus>> = {
   active: DeliveryStatus.DELIVERY_STATUS_ACTIVE,
@@ -71,7 +87,41 @@ export function runnerServiceHandlers(db: Queryable, snapshots: Snapshots): Hand
         nextPageToken: rows.length > size && last !== undefined ? tokenOf(last) : "",
       };
     },
+
+    async explainContext({ context, names, runOffsets }, { caller }) {
+      const key = contextOf(context, caller);
+      if (names.length > maxAsked || runOffsets.length > maxAsked)
+        throw codedError(
+          "INVALID_INPUT",
+          `${names.length} names and ${runOffsets.length} runs are asked for; at most ${maxAsked} of each`,
+        );
+      const partition = partitionOf(key.owner, key.path);
+      const [leases, deliveries, runs] = await Promise.all([
+        db.query<LeaseColumns>(leaseOf(partition)),
+        names.length === 0 ? { rows: [] } : db.query<ExplainedColumns>(explainedDeliveries(key, names)),
+        runOffsets.length === 0 ? { rows: [] } : db.query<TakenColumns>(takenRuns(key, runOffsets)),
+      ]);
+      return {
+        lease: leaseMessage(partition, leases.rows[0]),
+        deliveries: deliveries.rows.map((row) => ({
+          delivery: delivery(key.owner, row),
+          configuredAtOffset: BigInt(row.configured_at),
+          epoch: BigInt(row.epoch),
+          suspect: row.suspect,
+        })),
+        runs: runs.rows.map((row) => ({
+          requestOffset: BigInt(row.request_offset),
+          epoch: BigInt(row.epoch),
+          dueAtUs: BigInt(row.due_at.getTime()) * 1_000n,
+        })),
+      };
+    },
   };
+}
+
+function leaseMessage(partition: number, row: LeaseColumns | undefined): PartitionLease {
+  const expiresInMs = BigInt(row?.expires_in_ms ?? -1);
+  return { partition, pod: row?.pod ?? "", epoch: BigInt(row?.epoch ?? 0), expiresInMs };
 }
 
 function delivery(owner: string, row: ListedColumns): Delivery {

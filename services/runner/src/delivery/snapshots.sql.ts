@@ -23,6 +23,39 @@ export function snapshotOf({ owner, path }: ContextKey, name: string): Statement
   };
 }
 
+export interface LeaseColumns {
+  readonly pod: string | null;
+  readonly epoch: string;
+  readonly expires_in_ms: string;
+}
+
+export function leaseOf(partition: number): Statement {
+  return {
+    name: "lease_of",
+    text: `select pod, epoch, 
+        (extract(epoch from least(greatest(expires_at, now() - interval '1 day'), now() + interval '1 day') - now()) * 1000)::bigint as expires_in_ms
+      from partition_lease where partition = $1`,
+    values: [partition],
+  };
+}
+
+export interface ExplainedColumns extends ListedColumns {
+  readonly configured_at: string;
+  readonly epoch: string;
+  readonly suspect: boolean;
+}
+
+/** Those of the named subscriptions of a context that the runner has taken up. */
+export function explainedDeliveries({ owner, path }: ContextKey, names: readonly string[]): Statement {
+  return {
+    name: "explained_deliveries",
+    text: `
+      select path, name, status, cursor, attempt, due_at, error_code, error_message, configured_at, epoch, suspect from delivery
+      where owner = $1 and path = $2 and name = any($3) and status <> 'removed' order by name`,
+    values: [owner, path, names],
+  };
+}
+
 export interface ListedColumns {
   readonly path: string;
   readonly name: string;

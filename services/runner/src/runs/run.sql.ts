@@ -38,6 +38,22 @@ export function runsInStep(
   };
 }
 
+export interface TakenColumns {
+  readonly request_offset: string;
+  readonly epoch: string;
+  readonly due_at: Date;
+}
+
+/** Those of the runs that an owner has taken up. */
+export function takenRuns({ owner, path }: ContextKey, requestOffsets: readonly bigint[]): Statement {
+  return {
+    name: "taken_runs",
+    text: `select request_offset, epoch, due_at from run
+      where owner = $1 and path = $2 and request_offset = any($3::bigint[]) order by request_offset`,
+    values: [owner, path, requestOffsets.map(String)],
+  };
+}
+
 /** Up to `limit` contexts of the partition, after the one named, that have a run which an older owner took up. */
 export function contextsOfOlderRuns(partition: number, epoch: bigint, after: ContextKey | null, limit: number): Statement {
   return {

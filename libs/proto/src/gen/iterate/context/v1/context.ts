@@ -32,6 +32,112 @@ export const protobufPackage = "iterate.context.v1";
 
 export const protobufFileName = "iterate/context/v1/context.proto";
 
+/** ReasonKind says how things stand. */
+export enum ReasonKind {
+  /** REASON_KIND_UNSPECIFIED - Not set. */
+  REASON_KIND_UNSPECIFIED = 0,
+  /** REASON_KIND_DONE - It is done. */
+  REASON_KIND_DONE = 1,
+  /** REASON_KIND_NOBODY - Nothing asks for it. */
+  REASON_KIND_NOBODY = 2,
+  /** REASON_KIND_WAITING - It is owed, and somebody works on it. */
+  REASON_KIND_WAITING = 3,
+  /** REASON_KIND_RETRYING - It failed and is tried again. */
+  REASON_KIND_RETRYING = 4,
+  /** REASON_KIND_HALTED - It failed for good, and waits for somebody to resume or replace it. */
+  REASON_KIND_HALTED = 5,
+  /** REASON_KIND_DANGLING - What it is for does not exist. */
+  REASON_KIND_DANGLING = 6,
+  /** REASON_KIND_NOT_TAKEN_UP - Nobody has begun with it. */
+  REASON_KIND_NOT_TAKEN_UP = 7,
+  /** REASON_KIND_NO_OWNER - No runner works on the partition of the context. */
+  REASON_KIND_NO_OWNER = 8,
+  /** REASON_KIND_PAUSED - The context is paused. */
+  REASON_KIND_PAUSED = 9,
+  /** REASON_KIND_NOT_DUE - Its time has not come. */
+  REASON_KIND_NOT_DUE = 10,
+  /** REASON_KIND_UNKNOWN - Whoever knows did not answer. */
+  REASON_KIND_UNKNOWN = 11,
+  UNRECOGNIZED = -1,
+}
+
+export function reasonKindFromJSON(object: any): ReasonKind {
+  switch (object) {
+    case 0:
+    case "REASON_KIND_UNSPECIFIED":
+      return ReasonKind.REASON_KIND_UNSPECIFIED;
+    case 1:
+    case "REASON_KIND_DONE":
+      return ReasonKind.REASON_KIND_DONE;
+    case 2:
+    case "REASON_KIND_NOBODY":
+      return ReasonKind.REASON_KIND_NOBODY;
+    case 3:
+    case "REASON_KIND_WAITING":
+      return ReasonKind.REASON_KIND_WAITING;
+    case 4:
+    case "REASON_KIND_RETRYING":
+      return ReasonKind.REASON_KIND_RETRYING;
+    case 5:
+    case "REASON_KIND_HALTED":
+      return ReasonKind.REASON_KIND_HALTED;
+    case 6:
+    case "REASON_KIND_DANGLING":
+      return ReasonKind.REASON_KIND_DANGLING;
+    case 7:
+    case "REASON_KIND_NOT_TAKEN_UP":
+      return ReasonKind.REASON_KIND_NOT_TAKEN_UP;
+    case 8:
+    case "REASON_KIND_NO_OWNER":
+      return ReasonKind.REASON_KIND_NO_OWNER;
+    case 9:
+    case "REASON_KIND_PAUSED":
+      return ReasonKind.REASON_KIND_PAUSED;
+    case 10:
+    case "REASON_KIND_NOT_DUE":
+      return ReasonKind.REASON_KIND_NOT_DUE;
+    case 11:
+    case "REASON_KIND_UNKNOWN":
+      return ReasonKind.REASON_KIND_UNKNOWN;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return ReasonKind.UNRECOGNIZED;
+  }
+}
+
+export function reasonKindToJSON(object: ReasonKind): string {
+  switch (object) {
+    case ReasonKind.REASON_KIND_UNSPECIFIED:
+      return "REASON_KIND_UNSPECIFIED";
+    case ReasonKind.REASON_KIND_DONE:
+      return "REASON_KIND_DONE";
+    case ReasonKind.REASON_KIND_NOBODY:
+      return "REASON_KIND_NOBODY";
+    case ReasonKind.REASON_KIND_WAITING:
+      return "REASON_KIND_WAITING";
+    case ReasonKind.REASON_KIND_RETRYING:
+      return "REASON_KIND_RETRYING";
+    case ReasonKind.REASON_KIND_HALTED:
+      return "REASON_KIND_HALTED";
+    case ReasonKind.REASON_KIND_DANGLING:
+      return "REASON_KIND_DANGLING";
+    case ReasonKind.REASON_KIND_NOT_TAKEN_UP:
+      return "REASON_KIND_NOT_TAKEN_UP";
+    case ReasonKind.REASON_KIND_NO_OWNER:
+      return "REASON_KIND_NO_OWNER";
+    case ReasonKind.REASON_KIND_PAUSED:
+      return "REASON_KIND_PAUSED";
+    case ReasonKind.REASON_KIND_NOT_DUE:
+      return "REASON_KIND_NOT_DUE";
+    case ReasonKind.REASON_KIND_UNKNOWN:
+      return "REASON_KIND_UNKNOWN";
+    case ReasonKind.UNRECOGNIZED:
+    default:
+      return "UNRECOGNIZED";
+  }
+}
+
 /** CapabilityState says whether something answers. */
 export enum CapabilityState {
   /** CAPABILITY_STATE_UNSPECIFIED - Not set. */
@@ -250,6 +356,65 @@ export interface WaitForEventRequest {
 export interface WaitForEventResponse {
   /** The first matching event. */
   event?: Event | undefined;
+}
+
+/** ExplainRequest names what is asked about. */
+export interface ExplainRequest {
+  /** Context it is in. */
+  context?:
+    | ContextAddress
+    | undefined;
+  /** What it is. */
+  subject?:
+    | //
+    /** Delivery of the event at this offset. */
+    { $case: "eventOffset"; value: bigint }
+    | //
+    /** The subscription of this name. */
+    { $case: "subscription"; value: string }
+    | //
+    /** The schedule of this key. */
+    { $case: "schedule"; value: string }
+    | //
+    /** The run that the event at this offset asks for. */
+    { $case: "runOffset"; value: bigint }
+    | undefined;
+}
+
+/** ExplainResponse says why something is, or is not, done. */
+export interface ExplainResponse {
+  /** True when nothing is left to do, as far as is known. */
+  done: boolean;
+  /** Reasons, one for each subscription, schedule or run it hangs on, and for what holds the context as a whole. */
+  reasons: Reason[];
+  /** Offset of the head. */
+  headOffset: bigint;
+  /** Services that did not say what they know, by name; what hangs on them is unknown. */
+  away: string[];
+}
+
+/** Reason is why one thing is, or is not, done. Fields that say nothing about it are empty. */
+export interface Reason {
+  /** How it stands. */
+  kind: ReasonKind;
+  /** What the reason is about, `subscription "counter"`. */
+  subject: string;
+  /** The reason, one sentence for people. */
+  sentence: string;
+  /** Offset through which a subscription has been delivered. */
+  cursor: bigint;
+  /** Failed attempts since the last success. */
+  attempts: number;
+  /** When it is due, microseconds since the Unix epoch. */
+  dueAtUs: bigint;
+  /** Code of the last error. */
+  errorCode: string;
+  /** Message of the last error. */
+  errorMessage: string;
+  /** Pod that works on it. */
+  owner: string;
+  /** Owner number of that pod. */
+  epoch: bigint;
 }
 
 /** DescribeContextRequest names a context. */
@@ -1941,6 +2106,544 @@ export const WaitForEventResponse: MessageFns<WaitForEventResponse> = {
   fromPartial(object: DeepPartial<WaitForEventResponse>): WaitForEventResponse {
     const message = createBaseWaitForEventResponse();
     message.event = (object.event !== undefined && object.event !== null) ? Event.fromPartial(object.event) : undefined;
+    return message;
+  },
+};
+
+function createBaseExplainRequest(): ExplainRequest {
+  return { context: undefined, subject: undefined };
+}
+
+export const ExplainRequest: MessageFns<ExplainRequest> = {
+  encode(message: ExplainRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      ContextAddress.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    switch (message.subject?.$case) {
+      case "eventOffset":
+        if (BigInt.asIntN(64, message.subject.value) !== message.subject.value) {
+          throw new globalThis.Error("value provided for field message.subject.value of type int64 too large");
+        }
+        writer.uint32(16).int64(message.subject.value);
+        break;
+      case "subscription":
+        writer.uint32(26).string(message.subject.value);
+        break;
+      case "schedule":
+        writer.uint32(34).string(message.subject.value);
+        break;
+      case "runOffset":
+        if (BigInt.asIntN(64, message.subject.value) !== message.subject.value) {
+          throw new globalThis.Error("value provided for field message.subject.value of type int64 too large");
+        }
+        writer.uint32(40).int64(message.subject.value);
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = ContextAddress.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.subject = { $case: "eventOffset", value: reader.int64() as bigint };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.subject = { $case: "subscription", value: reader.string() };
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.subject = { $case: "schedule", value: reader.string() };
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.subject = { $case: "runOffset", value: reader.int64() as bigint };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ExplainRequest {
+    return {
+      context: isSet(object.context) ? ContextAddress.fromJSON(object.context) : undefined,
+      subject: isSet(object.eventOffset)
+        ? { $case: "eventOffset", value: BigInt(object.eventOffset) }
+        : isSet(object.event_offset)
+        ? { $case: "eventOffset", value: BigInt(object.event_offset) }
+        : isSet(object.subscription)
+        ? { $case: "subscription", value: globalThis.String(object.subscription) }
+        : isSet(object.schedule)
+        ? { $case: "schedule", value: globalThis.String(object.schedule) }
+        : isSet(object.runOffset)
+        ? { $case: "runOffset", value: BigInt(object.runOffset) }
+        : isSet(object.run_offset)
+        ? { $case: "runOffset", value: BigInt(object.run_offset) }
+        : undefined,
+    };
+  },
+
+  toJSON(message: ExplainRequest): unknown {
+    const obj: any = {};
+    if (message.context !== undefined) {
+      obj.context = ContextAddress.toJSON(message.context);
+    }
+    if (message.subject?.$case === "eventOffset") {
+      obj.eventOffset = message.subject.value.toString();
+    } else if (message.subject?.$case === "subscription") {
+      obj.subscription = message.subject.value;
+    } else if (message.subject?.$case === "schedule") {
+      obj.schedule = message.subject.value;
+    } else if (message.subject?.$case === "runOffset") {
+      obj.runOffset = message.subject.value.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ExplainRequest>): ExplainRequest {
+    return ExplainRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainRequest>): ExplainRequest {
+    const message = createBaseExplainRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? ContextAddress.fromPartial(object.context)
+      : undefined;
+    switch (object.subject?.$case) {
+      case "eventOffset": {
+        if (object.subject?.value !== undefined && object.subject?.value !== null) {
+          message.subject = { $case: "eventOffset", value: BigInt(object.subject.value) };
+        }
+        break;
+      }
+      case "subscription": {
+        if (object.subject?.value !== undefined && object.subject?.value !== null) {
+          message.subject = { $case: "subscription", value: object.subject.value };
+        }
+        break;
+      }
+      case "schedule": {
+        if (object.subject?.value !== undefined && object.subject?.value !== null) {
+          message.subject = { $case: "schedule", value: object.subject.value };
+        }
+        break;
+      }
+      case "runOffset": {
+        if (object.subject?.value !== undefined && object.subject?.value !== null) {
+          message.subject = { $case: "runOffset", value: BigInt(object.subject.value) };
+        }
+        break;
+      }
+    }
+    return message;
+  },
+};
+
+function createBaseExplainResponse(): ExplainResponse {
+  return { done: false, reasons: [], headOffset: 0n, away: [] };
+}
+
+export const ExplainResponse: MessageFns<ExplainResponse> = {
+  encode(message: ExplainResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.done !== false) {
+      writer.uint32(8).bool(message.done);
+    }
+    for (const v of message.reasons) {
+      Reason.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.headOffset !== 0n) {
+      if (BigInt.asIntN(64, message.headOffset) !== message.headOffset) {
+        throw new globalThis.Error("value provided for field message.headOffset of type int64 too large");
+      }
+      writer.uint32(24).int64(message.headOffset);
+    }
+    for (const v of message.away) {
+      writer.uint32(34).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.done = reader.bool();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reasons.push(Reason.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.headOffset = reader.int64() as bigint;
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.away.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ExplainResponse {
+    return {
+      done: isSet(object.done) ? globalThis.Boolean(object.done) : false,
+      reasons: globalThis.Array.isArray(object?.reasons) ? object.reasons.map((e: any) => Reason.fromJSON(e)) : [],
+      headOffset: isSet(object.headOffset)
+        ? BigInt(object.headOffset)
+        : isSet(object.head_offset)
+        ? BigInt(object.head_offset)
+        : 0n,
+      away: globalThis.Array.isArray(object?.away) ? object.away.map((e: any) => globalThis.String(e)) : [],
+    };
+  },
+
+  toJSON(message: ExplainResponse): unknown {
+    const obj: any = {};
+    if (message.done !== false) {
+      obj.done = message.done;
+    }
+    if (message.reasons?.length) {
+      obj.reasons = message.reasons.map((e) => Reason.toJSON(e));
+    }
+    if (message.headOffset !== 0n) {
+      obj.headOffset = message.headOffset.toString();
+    }
+    if (message.away?.length) {
+      obj.away = message.away;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ExplainResponse>): ExplainResponse {
+    return ExplainResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainResponse>): ExplainResponse {
+    const message = createBaseExplainResponse();
+    message.done = object.done ?? false;
+    message.reasons = object.reasons?.map((e) => Reason.fromPartial(e)) || [];
+    message.headOffset = (object.headOffset !== undefined && object.headOffset !== null)
+      ? BigInt(object.headOffset)
+      : 0n;
+    message.away = object.away?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseReason(): Reason {
+  return {
+    kind: 0,
+    subject: "",
+    sentence: "",
+    cursor: 0n,
+    attempts: 0,
+    dueAtUs: 0n,
+    errorCode: "",
+    errorMessage: "",
+    owner: "",
+    epoch: 0n,
+  };
+}
+
+export const Reason: MessageFns<Reason> = {
+  encode(message: Reason, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.kind !== 0) {
+      writer.uint32(8).int32(message.kind);
+    }
+    if (message.subject !== "") {
+      writer.uint32(18).string(message.subject);
+    }
+    if (message.sentence !== "") {
+      writer.uint32(26).string(message.sentence);
+    }
+    if (message.cursor !== 0n) {
+      if (BigInt.asIntN(64, message.cursor) !== message.cursor) {
+        throw new globalThis.Error("value provided for field message.cursor of type int64 too large");
+      }
+      writer.uint32(32).int64(message.cursor);
+    }
+    if (message.attempts !== 0) {
+      writer.uint32(40).int32(message.attempts);
+    }
+    if (message.dueAtUs !== 0n) {
+      if (BigInt.asIntN(64, message.dueAtUs) !== message.dueAtUs) {
+        throw new globalThis.Error("value provided for field message.dueAtUs of type int64 too large");
+      }
+      writer.uint32(48).int64(message.dueAtUs);
+    }
+    if (message.errorCode !== "") {
+      writer.uint32(58).string(message.errorCode);
+    }
+    if (message.errorMessage !== "") {
+      writer.uint32(66).string(message.errorMessage);
+    }
+    if (message.owner !== "") {
+      writer.uint32(74).string(message.owner);
+    }
+    if (message.epoch !== 0n) {
+      if (BigInt.asIntN(64, message.epoch) !== message.epoch) {
+        throw new globalThis.Error("value provided for field message.epoch of type int64 too large");
+      }
+      writer.uint32(80).int64(message.epoch);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Reason {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReason();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.kind = reader.int32() as any;
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.subject = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.sentence = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.cursor = reader.int64() as bigint;
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.attempts = reader.int32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.dueAtUs = reader.int64() as bigint;
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.errorCode = reader.string();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.errorMessage = reader.string();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.owner = reader.string();
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.epoch = reader.int64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): Reason {
+    return {
+      kind: isSet(object.kind) ? reasonKindFromJSON(object.kind) : 0,
+      subject: isSet(object.subject) ? globalThis.String(object.subject) : "",
+      sentence: isSet(object.sentence) ? globalThis.String(object.sentence) : "",
+      cursor: isSet(object.cursor) ? BigInt(object.cursor) : 0n,
+      attempts: isSet(object.attempts) ? globalThis.Number(object.attempts) : 0,
+      dueAtUs: isSet(object.dueAtUs) ? BigInt(object.dueAtUs) : isSet(object.due_at_us) ? BigInt(object.due_at_us) : 0n,
+      errorCode: isSet(object.errorCode)
+        ? globalThis.String(object.errorCode)
+        : isSet(object.error_code)
+        ? globalThis.String(object.error_code)
+        : "",
+      errorMessage: isSet(object.errorMessage)
+        ? globalThis.String(object.errorMessage)
+        : isSet(object.error_message)
+        ? globalThis.String(object.error_message)
+        : "",
+      owner: isSet(object.owner) ? globalThis.String(object.owner) : "",
+      epoch: isSet(object.epoch) ? BigInt(object.epoch) : 0n,
+    };
+  },
+
+  toJSON(message: Reason): unknown {
+    const obj: any = {};
+    if (message.kind !== 0) {
+      obj.kind = reasonKindToJSON(message.kind);
+    }
+    if (message.subject !== "") {
+      obj.subject = message.subject;
+    }
+    if (message.sentence !== "") {
+      obj.sentence = message.sentence;
+    }
+    if (message.cursor !== 0n) {
+      obj.cursor = message.cursor.toString();
+    }
+    if (message.attempts !== 0) {
+      obj.attempts = Math.round(message.attempts);
+    }
+    if (message.dueAtUs !== 0n) {
+      obj.dueAtUs = message.dueAtUs.toString();
+    }
+    if (message.errorCode !== "") {
+      obj.errorCode = message.errorCode;
+    }
+    if (message.errorMessage !== "") {
+      obj.errorMessage = message.errorMessage;
+    }
+    if (message.owner !== "") {
+      obj.owner = message.owner;
+    }
+    if (message.epoch !== 0n) {
+      obj.epoch = message.epoch.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<Reason>): Reason {
+    return Reason.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Reason>): Reason {
+    const message = createBaseReason();
+    message.kind = object.kind ?? 0;
+    message.subject = object.subject ?? "";
+    message.sentence = object.sentence ?? "";
+    message.cursor = (object.cursor !== undefined && object.cursor !== null) ? BigInt(object.cursor) : 0n;
+    message.attempts = object.attempts ?? 0;
+    message.dueAtUs = (object.dueAtUs !== undefined && object.dueAtUs !== null) ? BigInt(object.dueAtUs) : 0n;
+    message.errorCode = object.errorCode ?? "";
+    message.errorMessage = object.errorMessage ?? "";
+    message.owner = object.owner ?? "";
+    message.epoch = (object.epoch !== undefined && object.epoch !== null) ? BigInt(object.epoch) : 0n;
     return message;
   },
 };
@@ -4441,6 +5144,16 @@ export const ContextServiceService = {
       Buffer.from(DescribeContextResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DescribeContextResponse => DescribeContextResponse.decode(value),
   },
+  /** Explain answers why an event, a subscription, a schedule or a run is, or is not, done. */
+  explain: {
+    path: "/iterate.context.v1.ContextService/Explain" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ExplainRequest): Buffer => Buffer.from(ExplainRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ExplainRequest => ExplainRequest.decode(value),
+    responseSerialize: (value: ExplainResponse): Buffer => Buffer.from(ExplainResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ExplainResponse => ExplainResponse.decode(value),
+  },
   /**
    * Invoke evaluates an expression in a context by the rules that hold there: one answer, or a stream. After UNAVAILABLE or
    * DEADLINE_EXCEEDED repeat a call that changes something only if what it appends carries idempotency keys.
@@ -4479,6 +5192,8 @@ export interface ContextServiceServer extends UntypedServiceImplementation {
   waitForEvent: handleUnaryCall<WaitForEventRequest, WaitForEventResponse>;
   /** DescribeContext answers what a context is now, or was at an offset: its head and its core state. */
   describeContext: handleUnaryCall<DescribeContextRequest, DescribeContextResponse>;
+  /** Explain answers why an event, a subscription, a schedule or a run is, or is not, done. */
+  explain: handleUnaryCall<ExplainRequest, ExplainResponse>;
   /**
    * Invoke evaluates an expression in a context by the rules that hold there: one answer, or a stream. After UNAVAILABLE or
    * DEADLINE_EXCEEDED repeat a call that changes something only if what it appends carries idempotency keys.
@@ -4569,6 +5284,22 @@ export interface ContextServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DescribeContextResponse) => void,
+  ): ClientUnaryCall;
+  /** Explain answers why an event, a subscription, a schedule or a run is, or is not, done. */
+  explain(
+    request: ExplainRequest,
+    callback: (error: ServiceError | null, response: ExplainResponse) => void,
+  ): ClientUnaryCall;
+  explain(
+    request: ExplainRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ExplainResponse) => void,
+  ): ClientUnaryCall;
+  explain(
+    request: ExplainRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ExplainResponse) => void,
   ): ClientUnaryCall;
   /**
    * Invoke evaluates an expression in a context by the rules that hold there: one answer, or a stream. After UNAVAILABLE or

@@ -165,6 +165,66 @@ export interface ListDeliveriesResponse {
   nextPageToken: string;
 }
 
+/** ExplainContextRequest names what is asked about. */
+export interface ExplainContextRequest {
+  /** Context asked about. */
+  context?:
+    | ContextAddress
+    | undefined;
+  /** Names of subscriptions, at most 1,000. */
+  names: string[];
+  /** Offsets of the requests of runs, at most 1,000. */
+  runOffsets: bigint[];
+}
+
+/** ExplainContextResponse is the runner's half of why something is, or is not, done. */
+export interface ExplainContextResponse {
+  /** Who works on the partition of the context. */
+  lease?:
+    | PartitionLease
+    | undefined;
+  /** Subscriptions that the runner has taken up. */
+  deliveries: ExplainedDelivery[];
+  /** Runs that the runner has taken up. */
+  runs: ExplainedRun[];
+}
+
+/** PartitionLease says who works on a partition. */
+export interface PartitionLease {
+  /** Partition. */
+  partition: number;
+  /** Pod that holds it; empty when none does. */
+  pod: string;
+  /** Owners it has had so far. */
+  epoch: bigint;
+  /** Milliseconds until it lapses unless it is renewed; negative when it has lapsed. */
+  expiresInMs: bigint;
+}
+
+/** ExplainedDelivery is where one subscription stands. */
+export interface ExplainedDelivery {
+  /** The subscription. */
+  delivery?:
+    | Delivery
+    | undefined;
+  /** Offset of the event that configured what the runner goes by; another one than the context's means that it is behind. */
+  configuredAtOffset: bigint;
+  /** Owner that wrote it last. */
+  epoch: bigint;
+  /** True when it was in flight as its process was killed: it is tried alone until it succeeds. */
+  suspect: boolean;
+}
+
+/** ExplainedRun is a run that was taken up. */
+export interface ExplainedRun {
+  /** Offset of its request. */
+  requestOffset: bigint;
+  /** Owner that took it up. */
+  epoch: bigint;
+  /** Its deadline, microseconds since the Unix epoch. */
+  dueAtUs: bigint;
+}
+
 function createBaseGetSnapshotRequest(): GetSnapshotRequest {
   return { context: undefined, name: "" };
 }
@@ -974,6 +1034,611 @@ export const ListDeliveriesResponse: MessageFns<ListDeliveriesResponse> = {
   },
 };
 
+function createBaseExplainContextRequest(): ExplainContextRequest {
+  return { context: undefined, names: [], runOffsets: [] };
+}
+
+export const ExplainContextRequest: MessageFns<ExplainContextRequest> = {
+  encode(message: ExplainContextRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      ContextAddress.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.names) {
+      writer.uint32(18).string(v!);
+    }
+    if (message.runOffsets.length !== 0) {
+      writer.uint32(26).fork();
+      for (const v of message.runOffsets) {
+        if (BigInt.asIntN(64, v) !== v) {
+          throw new globalThis.Error("a value provided in array field runOffsets of type int64 is too large");
+        }
+        writer.int64(v);
+      }
+      writer.join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainContextRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainContextRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = ContextAddress.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.names.push(reader.string());
+            continue;
+          }
+          case 3: {
+            if (tag === 24) {
+              message.runOffsets.push(reader.int64() as bigint);
+
+              continue;
+            }
+
+            if (tag === 26) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.runOffsets.push(reader.int64() as bigint);
+              }
+
+              continue;
+            }
+
+            break;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ExplainContextRequest {
+    return {
+      context: isSet(object.context) ? ContextAddress.fromJSON(object.context) : undefined,
+      names: globalThis.Array.isArray(object?.names) ? object.names.map((e: any) => globalThis.String(e)) : [],
+      runOffsets: globalThis.Array.isArray(object?.runOffsets)
+        ? object.runOffsets.map((e: any) => BigInt(e))
+        : globalThis.Array.isArray(object?.run_offsets)
+        ? object.run_offsets.map((e: any) => BigInt(e))
+        : [],
+    };
+  },
+
+  toJSON(message: ExplainContextRequest): unknown {
+    const obj: any = {};
+    if (message.context !== undefined) {
+      obj.context = ContextAddress.toJSON(message.context);
+    }
+    if (message.names?.length) {
+      obj.names = message.names;
+    }
+    if (message.runOffsets?.length) {
+      obj.runOffsets = message.runOffsets.map((e) => e.toString());
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ExplainContextRequest>): ExplainContextRequest {
+    return ExplainContextRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainContextRequest>): ExplainContextRequest {
+    const message = createBaseExplainContextRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? ContextAddress.fromPartial(object.context)
+      : undefined;
+    message.names = object.names?.map((e) => e) || [];
+    message.runOffsets = object.runOffsets?.map((e) => BigInt(e)) || [];
+    return message;
+  },
+};
+
+function createBaseExplainContextResponse(): ExplainContextResponse {
+  return { lease: undefined, deliveries: [], runs: [] };
+}
+
+export const ExplainContextResponse: MessageFns<ExplainContextResponse> = {
+  encode(message: ExplainContextResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.lease !== undefined) {
+      PartitionLease.encode(message.lease, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.deliveries) {
+      ExplainedDelivery.encode(v!, writer.uint32(18).fork()).join();
+    }
+    for (const v of message.runs) {
+      ExplainedRun.encode(v!, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainContextResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainContextResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.lease = PartitionLease.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.deliveries.push(ExplainedDelivery.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.runs.push(ExplainedRun.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ExplainContextResponse {
+    return {
+      lease: isSet(object.lease) ? PartitionLease.fromJSON(object.lease) : undefined,
+      deliveries: globalThis.Array.isArray(object?.deliveries)
+        ? object.deliveries.map((e: any) => ExplainedDelivery.fromJSON(e))
+        : [],
+      runs: globalThis.Array.isArray(object?.runs) ? object.runs.map((e: any) => ExplainedRun.fromJSON(e)) : [],
+    };
+  },
+
+  toJSON(message: ExplainContextResponse): unknown {
+    const obj: any = {};
+    if (message.lease !== undefined) {
+      obj.lease = PartitionLease.toJSON(message.lease);
+    }
+    if (message.deliveries?.length) {
+      obj.deliveries = message.deliveries.map((e) => ExplainedDelivery.toJSON(e));
+    }
+    if (message.runs?.length) {
+      obj.runs = message.runs.map((e) => ExplainedRun.toJSON(e));
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ExplainContextResponse>): ExplainContextResponse {
+    return ExplainContextResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainContextResponse>): ExplainContextResponse {
+    const message = createBaseExplainContextResponse();
+    message.lease = (object.lease !== undefined && object.lease !== null)
+      ? PartitionLease.fromPartial(object.lease)
+      : undefined;
+    message.deliveries = object.deliveries?.map((e) => ExplainedDelivery.fromPartial(e)) || [];
+    message.runs = object.runs?.map((e) => ExplainedRun.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBasePartitionLease(): PartitionLease {
+  return { partition: 0, pod: "", epoch: 0n, expiresInMs: 0n };
+}
+
+export const PartitionLease: MessageFns<PartitionLease> = {
+  encode(message: PartitionLease, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.partition !== 0) {
+      writer.uint32(8).int32(message.partition);
+    }
+    if (message.pod !== "") {
+      writer.uint32(18).string(message.pod);
+    }
+    if (message.epoch !== 0n) {
+      if (BigInt.asIntN(64, message.epoch) !== message.epoch) {
+        throw new globalThis.Error("value provided for field message.epoch of type int64 too large");
+      }
+      writer.uint32(24).int64(message.epoch);
+    }
+    if (message.expiresInMs !== 0n) {
+      if (BigInt.asIntN(64, message.expiresInMs) !== message.expiresInMs) {
+        throw new globalThis.Error("value provided for field message.expiresInMs of type int64 too large");
+      }
+      writer.uint32(32).int64(message.expiresInMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PartitionLease {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePartitionLease();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.partition = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pod = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.epoch = reader.int64() as bigint;
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.expiresInMs = reader.int64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): PartitionLease {
+    return {
+      partition: isSet(object.partition) ? globalThis.Number(object.partition) : 0,
+      pod: isSet(object.pod) ? globalThis.String(object.pod) : "",
+      epoch: isSet(object.epoch) ? BigInt(object.epoch) : 0n,
+      expiresInMs: isSet(object.expiresInMs)
+        ? BigInt(object.expiresInMs)
+        : isSet(object.expires_in_ms)
+        ? BigInt(object.expires_in_ms)
+        : 0n,
+    };
+  },
+
+  toJSON(message: PartitionLease): unknown {
+    const obj: any = {};
+    if (message.partition !== 0) {
+      obj.partition = Math.round(message.partition);
+    }
+    if (message.pod !== "") {
+      obj.pod = message.pod;
+    }
+    if (message.epoch !== 0n) {
+      obj.epoch = message.epoch.toString();
+    }
+    if (message.expiresInMs !== 0n) {
+      obj.expiresInMs = message.expiresInMs.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<PartitionLease>): PartitionLease {
+    return PartitionLease.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<PartitionLease>): PartitionLease {
+    const message = createBasePartitionLease();
+    message.partition = object.partition ?? 0;
+    message.pod = object.pod ?? "";
+    message.epoch = (object.epoch !== undefined && object.epoch !== null) ? BigInt(object.epoch) : 0n;
+    message.expiresInMs = (object.expiresInMs !== undefined && object.expiresInMs !== null)
+      ? BigInt(object.expiresInMs)
+      : 0n;
+    return message;
+  },
+};
+
+function createBaseExplainedDelivery(): ExplainedDelivery {
+  return { delivery: undefined, configuredAtOffset: 0n, epoch: 0n, suspect: false };
+}
+
+export const ExplainedDelivery: MessageFns<ExplainedDelivery> = {
+  encode(message: ExplainedDelivery, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.delivery !== undefined) {
+      Delivery.encode(message.delivery, writer.uint32(10).fork()).join();
+    }
+    if (message.configuredAtOffset !== 0n) {
+      if (BigInt.asIntN(64, message.configuredAtOffset) !== message.configuredAtOffset) {
+        throw new globalThis.Error("value provided for field message.configuredAtOffset of type int64 too large");
+      }
+      writer.uint32(16).int64(message.configuredAtOffset);
+    }
+    if (message.epoch !== 0n) {
+      if (BigInt.asIntN(64, message.epoch) !== message.epoch) {
+        throw new globalThis.Error("value provided for field message.epoch of type int64 too large");
+      }
+      writer.uint32(24).int64(message.epoch);
+    }
+    if (message.suspect !== false) {
+      writer.uint32(32).bool(message.suspect);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainedDelivery {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainedDelivery();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.delivery = Delivery.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.configuredAtOffset = reader.int64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.epoch = reader.int64() as bigint;
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.suspect = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ExplainedDelivery {
+    return {
+      delivery: isSet(object.delivery) ? Delivery.fromJSON(object.delivery) : undefined,
+      configuredAtOffset: isSet(object.configuredAtOffset)
+        ? BigInt(object.configuredAtOffset)
+        : isSet(object.configured_at_offset)
+        ? BigInt(object.configured_at_offset)
+        : 0n,
+      epoch: isSet(object.epoch) ? BigInt(object.epoch) : 0n,
+      suspect: isSet(object.suspect) ? globalThis.Boolean(object.suspect) : false,
+    };
+  },
+
+  toJSON(message: ExplainedDelivery): unknown {
+    const obj: any = {};
+    if (message.delivery !== undefined) {
+      obj.delivery = Delivery.toJSON(message.delivery);
+    }
+    if (message.configuredAtOffset !== 0n) {
+      obj.configuredAtOffset = message.configuredAtOffset.toString();
+    }
+    if (message.epoch !== 0n) {
+      obj.epoch = message.epoch.toString();
+    }
+    if (message.suspect !== false) {
+      obj.suspect = message.suspect;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ExplainedDelivery>): ExplainedDelivery {
+    return ExplainedDelivery.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainedDelivery>): ExplainedDelivery {
+    const message = createBaseExplainedDelivery();
+    message.delivery = (object.delivery !== undefined && object.delivery !== null)
+      ? Delivery.fromPartial(object.delivery)
+      : undefined;
+    message.configuredAtOffset = (object.configuredAtOffset !== undefined && object.configuredAtOffset !== null)
+      ? BigInt(object.configuredAtOffset)
+      : 0n;
+    message.epoch = (object.epoch !== undefined && object.epoch !== null) ? BigInt(object.epoch) : 0n;
+    message.suspect = object.suspect ?? false;
+    return message;
+  },
+};
+
+function createBaseExplainedRun(): ExplainedRun {
+  return { requestOffset: 0n, epoch: 0n, dueAtUs: 0n };
+}
+
+export const ExplainedRun: MessageFns<ExplainedRun> = {
+  encode(message: ExplainedRun, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.requestOffset !== 0n) {
+      if (BigInt.asIntN(64, message.requestOffset) !== message.requestOffset) {
+        throw new globalThis.Error("value provided for field message.requestOffset of type int64 too large");
+      }
+      writer.uint32(8).int64(message.requestOffset);
+    }
+    if (message.epoch !== 0n) {
+      if (BigInt.asIntN(64, message.epoch) !== message.epoch) {
+        throw new globalThis.Error("value provided for field message.epoch of type int64 too large");
+      }
+      writer.uint32(16).int64(message.epoch);
+    }
+    if (message.dueAtUs !== 0n) {
+      if (BigInt.asIntN(64, message.dueAtUs) !== message.dueAtUs) {
+        throw new globalThis.Error("value provided for field message.dueAtUs of type int64 too large");
+      }
+      writer.uint32(24).int64(message.dueAtUs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainedRun {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainedRun();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.requestOffset = reader.int64() as bigint;
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.epoch = reader.int64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.dueAtUs = reader.int64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ExplainedRun {
+    return {
+      requestOffset: isSet(object.requestOffset)
+        ? BigInt(object.requestOffset)
+        : isSet(object.request_offset)
+        ? BigInt(object.request_offset)
+        : 0n,
+      epoch: isSet(object.epoch) ? BigInt(object.epoch) : 0n,
+      dueAtUs: isSet(object.dueAtUs) ? BigInt(object.dueAtUs) : isSet(object.due_at_us) ? BigInt(object.due_at_us) : 0n,
+    };
+  },
+
+  toJSON(message: ExplainedRun): unknown {
+    const obj: any = {};
+    if (message.requestOffset !== 0n) {
+      obj.requestOffset = message.requestOffset.toString();
+    }
+    if (message.epoch !== 0n) {
+      obj.epoch = message.epoch.toString();
+    }
+    if (message.dueAtUs !== 0n) {
+      obj.dueAtUs = message.dueAtUs.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ExplainedRun>): ExplainedRun {
+    return ExplainedRun.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainedRun>): ExplainedRun {
+    const message = createBaseExplainedRun();
+    message.requestOffset = (object.requestOffset !== undefined && object.requestOffset !== null)
+      ? BigInt(object.requestOffset)
+      : 0n;
+    message.epoch = (object.epoch !== undefined && object.epoch !== null) ? BigInt(object.epoch) : 0n;
+    message.dueAtUs = (object.dueAtUs !== undefined && object.dueAtUs !== null) ? BigInt(object.dueAtUs) : 0n;
+    return message;
+  },
+};
+
 /** RunnerService answers what the runner knows and runs calls into code, for the services of the platform. */
 export type RunnerServiceService = typeof RunnerServiceService;
 export const RunnerServiceService = {
@@ -1011,6 +1676,18 @@ export const RunnerServiceService = {
       Buffer.from(ListDeliveriesResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListDeliveriesResponse => ListDeliveriesResponse.decode(value),
   },
+  /** ExplainContext answers where subscriptions and runs of one context stand, and who works on its partition. */
+  explainContext: {
+    path: "/iterate.runner.v1.RunnerService/ExplainContext" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ExplainContextRequest): Buffer =>
+      Buffer.from(ExplainContextRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ExplainContextRequest => ExplainContextRequest.decode(value),
+    responseSerialize: (value: ExplainContextResponse): Buffer =>
+      Buffer.from(ExplainContextResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ExplainContextResponse => ExplainContextResponse.decode(value),
+  },
 } as const;
 
 export interface RunnerServiceServer extends UntypedServiceImplementation {
@@ -1020,6 +1697,8 @@ export interface RunnerServiceServer extends UntypedServiceImplementation {
   waitUntilProcessed: handleUnaryCall<WaitUntilProcessedRequest, WaitUntilProcessedResponse>;
   /** ListDeliveries answers where each subscription of a project, or of one context, stands. */
   listDeliveries: handleUnaryCall<ListDeliveriesRequest, ListDeliveriesResponse>;
+  /** ExplainContext answers where subscriptions and runs of one context stand, and who works on its partition. */
+  explainContext: handleUnaryCall<ExplainContextRequest, ExplainContextResponse>;
 }
 
 export interface RunnerServiceClient extends Client {
@@ -1070,6 +1749,22 @@ export interface RunnerServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListDeliveriesResponse) => void,
+  ): ClientUnaryCall;
+  /** ExplainContext answers where subscriptions and runs of one context stand, and who works on its partition. */
+  explainContext(
+    request: ExplainContextRequest,
+    callback: (error: ServiceError | null, response: ExplainContextResponse) => void,
+  ): ClientUnaryCall;
+  explainContext(
+    request: ExplainContextRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ExplainContextResponse) => void,
+  ): ClientUnaryCall;
+  explainContext(
+    request: ExplainContextRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ExplainContextResponse) => void,
   ): ClientUnaryCall;
 }
 
