@@ -214,6 +214,14 @@ describe("code", () => {
     await provide(child, "itx.db", "itx.cd('/').kv", {}, code());
   });
 
+  test("sets and takes away rules of its context, and names no target to take away", async () => {
+    await call(child, "itx.provide('itx.db', 'itx.whoami')", code());
+    expect(await call(child, "itx.db().path", code())).toBe(child.path);
+    await expect(call(child, "itx.rewriteRules.remove('itx.db', {ifTarget: 'itx.whoami'})", code())).rejects.toEqual(forbidden);
+    expect(await call(child, "itx.rewriteRules.remove('itx.db')", code())).toEqual({ removed: true });
+    expect(await tableOf(child)).toEqual([]);
+  });
+
   test("[iterate-41] may not use the platform's idempotency keys", async () => {
     await expect(service.append(child, [{ key: "itx/run-settled:9" }], code())).rejects.toEqual(forbidden);
     await expect(call(child, "itx.append({type: 'acme/a', idempotencyKey: 'itx/run-settled:9'})", code())).rejects.toEqual(
@@ -237,6 +245,17 @@ describe("code", () => {
     await service.append(child, [{ type: "acme/a", payload: 2 }], person);
     await service.append(child, [{ type: "acme/a", payload: 3 }], platform);
     expect(await payloadsOf(child, "acme/a")).toEqual([1, 2, 3]);
+  });
+
+  test("in a jail appends where a rule it was given leads, as that says, and not by itself", async () => {
+    await provide(child, "itx", null);
+    await provide(child, "itx.report", "itx.builtins.cd('/reports').append({...@, type: 'acme/reported'})");
+    const reports = { owner: root.owner, path: "/reports" };
+    await call(child, "itx.report({type: 'acme/other', payload: 1})", code());
+    expect(await payloadsOf(reports, "acme/reported")).toEqual([1]);
+    await expect(service.append(reports, [{ type: "acme/reported" }], code())).rejects.toEqual(noMatch);
+    await provide(reports, "itx.append", null);
+    await expect(call(child, "itx.report({payload: 2})", code())).rejects.toEqual(noMatch);
   });
 
   test("[iterate-40] with a grant in a jail appends, and does not open it; nor does a schedule", async () => {

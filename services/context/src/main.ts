@@ -14,7 +14,8 @@ import { adminHandlers, adminRules } from "./api/admin.js";
 import { archiveHandlers, archiveRules } from "./api/archive.js";
 import { runTeller } from "./births/run.js";
 import { ChildTeller } from "./births/teller.js";
-import { appendHandlers, appendRules } from "./api/append.js";
+import type { AppendParts } from "./api/append-parts.js";
+import { appendHandlers, appendRules, builtinAppend } from "./api/append.js";
 import { explainHandlers, explainRules } from "./api/explain.js";
 import { invokeHandlers, invokeRules } from "./api/invoke.js";
 import { feedHandlers, feedRules } from "./api/feed.js";
@@ -125,14 +126,15 @@ await runService({
     const answering = readiness.progress("databases", loopBoundMs);
     const databases = shards.all.map((shard) => new DatabaseWatch({ ping: () => shard.ping(), progress: answering, log }));
 
+    const appendParts: AppendParts = {
+      appender,
+      newChain,
+      traceparent,
+      verifyExecution: (token) => trust.verifyExecution(token),
+      onFault: (error) => log.error("an append failed for no reason it may have", { error }),
+    };
     const logHandlers = {
-      ...appendHandlers({
-        appender,
-        newChain,
-        traceparent,
-        verifyExecution: (token) => trust.verifyExecution(token),
-        onFault: (error) => log.error("an append failed for no reason it may have", { error }),
-      }),
+      ...appendHandlers(appendParts),
       ...readHandlers({ reader: reads, mixed, heads: reads, streams, waits, past: reads }),
     };
     const kv = new Kv({ heads: reads, storeOf: ({ owner, path }) => shards.of(partitionOf(owner, path)).kv });
@@ -150,7 +152,7 @@ await runService({
     );
     const registry = new Registry(builtins, providers);
     const following = followProviders(providers, realTimers, runtime.stopping);
-    const logs = new LocalLogs(logHandlers);
+    const logs = new LocalLogs({ ...logHandlers, append: builtinAppend(appendParts) });
     const invoker = new Invoker({ registry, resolver, logs, newChain });
     const describer = new Describer({ registry, resolver, heads: reads, logs });
     registry.add(describeRoot((call, asked) => describer.describe(call.address, asked, call)));

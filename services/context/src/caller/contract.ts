@@ -15,6 +15,8 @@ export interface Writer {
   readonly principal: string | null;
   /** True for records of the platform itself. */
   readonly isPlatform: boolean;
+  /** Set for what a builtin writes: the rules of the contexts it was called through have answered that call. */
+  readonly isByRules?: true;
   /** Owner whose contexts this writer may write to; `null` means any. */
   readonly owner: string | null;
   /** The lease the writer works under; commits of an older epoch of the same partition are refused. */

@@ -1,11 +1,11 @@
 /**
- * Holds code to the rules of the context it runs in, wherever it writes: code of a context that masks `itx.append` appends nowhere. What
- * the context that is written to says is part of the decision of its commit; of another one, the origin, it is read anew for each
- * append, by one look for all of a turn.
+ * Holds code that appends directly to the rules of the context it runs in, wherever it writes: code of a jail appends nowhere. What the
+ * context that is written to says is part of the decision of its commit; of another one, the origin, it is read anew for each append, by
+ * one look for all of a turn.
  */
 import { partitionOf } from "@iterate-platform/service/ids";
-import { assertAnswersAppend } from "../rules/jail.js";
-import { isLoadedCode } from "../rules/wall.js";
+import { assertReaches } from "../rules/jail.js";
+import { isHeldToRules } from "../rules/wall.js";
 import type { Timers } from "../timers.js";
 import { HeadConfirmer, readableCore } from "./confirm.js";
 import type { AppendCommand, ContextCache } from "./contract.js";
@@ -24,16 +24,16 @@ export class OriginJails {
     this.#parts = parts;
   }
 
-  /** True for appends of code to another context than its own. */
+  /** True for appends that code makes directly to another context than its own. */
   governs({ address, events, writer }: AppendCommand): boolean {
-    return isLoadedCode(writer) && writer.origin !== null && writer.origin !== address.path && events.length > 0;
+    return isHeldToRules(writer) && writer.origin !== null && writer.origin !== address.path && events.length > 0;
   }
 
   /** @throws CodedError NO_ITX_EXPRESSION_MATCH; UNAVAILABLE (retryable) when the origin cannot be confirmed. */
-  async check({ address: { owner }, writer }: AppendCommand): Promise<void> {
-    const path = writer.origin!;
-    const head = await this.#confirmerOf(this.#parts.cacheOf(partitionOf(owner, path))).confirm({ owner, path });
-    if (head !== undefined) assertAnswersAppend(readableCore(head));
+  async check({ address, writer }: AppendCommand): Promise<void> {
+    const origin = { owner: address.owner, path: writer.origin! };
+    const head = await this.#confirmerOf(this.#parts.cacheOf(partitionOf(origin.owner, origin.path))).confirm(origin);
+    if (head !== undefined) assertReaches(readableCore(head), address.path);
   }
 
   #confirmerOf(cache: ContextCache): HeadConfirmer {

@@ -16,7 +16,7 @@ import { checkAgainstCore, foldCore } from "../core/fold.js";
 import { landsWhilePaused } from "../core/pause.js";
 import { bodyDigest } from "../json/body.js";
 import { assertAnswersAppend, assertMayChange } from "../rules/jail.js";
-import { isLoadedCode } from "../rules/wall.js";
+import { isHeldToRules } from "../rules/wall.js";
 import { isClosed, type ContextHead, type PlacedEphemeral, type PlacedEvent, type StorableEvent } from "./contract.js";
 import { blockOffsets } from "./offset-blocks.js";
 
@@ -242,7 +242,7 @@ class Planner {
   }
 
   #check(event: StorableEvent, writer: Writer): void {
-    if (isLoadedCode(writer)) this.#confirmed(() => assertAnswersAppend(this.#core));
+    if (isHeldToRules(writer)) this.#confirmed(() => assertAnswersAppend(this.#core));
     if (this.#core.pause !== null && !landsWhilePaused(event.type, event.control)) {
       this.#mustBeConfirmed();
       const { pausedAtOffset } = this.#core.pause;

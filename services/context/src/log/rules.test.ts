@@ -115,11 +115,36 @@ describe("a context that masks itx.append", () => {
     await expect(append(one, "/a", {}, codeOf("/b"))).resolves.toHaveLength(1);
   });
 
-  it("takes appends of code again once it grants them", async () => {
+  it("takes appends of code again once it grants them, and lets its code append where it may go", async () => {
     await append(one, "/jail", rule("itx", null), person);
     await append(one, "/jail", rule("itx.append", "itx.builtins.append"), person);
     for (const writer of [codeOf("/jail"), codeOf("/a")]) await expect(append(one, "/jail", {}, writer)).resolves.toHaveLength(1);
+    await expect(append(one, "/a", {}, codeOf("/jail"))).rejects.toMatchObject(masked);
+    await append(one, "/jail", rule("itx.cd('/a')", "itx.builtins.cd('/a')"), person);
     await expect(append(one, "/a", {}, codeOf("/jail"))).resolves.toHaveLength(1);
+    await expect(append(one, "/b", {}, codeOf("/jail"))).rejects.toMatchObject(masked);
+  });
+
+  it.each([
+    ["another context", 'itx.cd("/log").append'],
+    ["another form of what is appended", "itx.builtins.append({...@, type: 'test/limited'})"],
+    ["something else", "itx.builtins.whoami"],
+  ])("takes none that code makes directly where itx.append stands for %s", async (_, target) => {
+    await append(one, "/jail", rule("itx.append", target), person);
+    for (const writer of [codeOf("/jail"), codeOf("/a")])
+      await expect(append(one, "/jail", {}, writer)).rejects.toMatchObject(masked);
+    await expect(append(one, "/jail", {}, { ...codeOf("/a"), isByRules: true })).resolves.toHaveLength(1);
+  });
+
+  it.each([
+    ["nothing", null],
+    ["another context", 'itx.builtins.cd("/elsewhere")'],
+    ["a context whatever the path", 'itx.builtins.cd("/a", @)'],
+  ])("lets its code append to no other context where itx.cd stands for %s", async (_, target) => {
+    await append(one, "/jail", rule("itx.cd", target), person);
+    await expect(append(one, "/a", {}, codeOf("/jail"))).rejects.toMatchObject(masked);
+    await expect(append(one, "/jail", {}, codeOf("/jail"))).resolves.toHaveLength(1);
+    await expect(append(one, "/a", {}, { ...codeOf("/jail"), isByRules: true })).resolves.toHaveLength(1);
   });
 
   it("is one as soon as that is acknowledged, through every process", async () => {
@@ -129,10 +154,10 @@ describe("a context that masks itx.append", () => {
     }
     for (let round = 0; round < 10; round += 1) {
       const [writing, judging] = round % 2 === 0 ? [one, other] : [other, one];
-      await append(writing, "/jail", rule("itx.append", null), person);
+      for (const name of ["append", "cd"]) await append(writing, "/jail", rule(`itx.${name}`, null), person);
       await expect(append(judging, "/jail", {}, codeOf("/a"))).rejects.toMatchObject(masked);
       await expect(append(judging, "/a", {}, codeOf("/jail"))).rejects.toMatchObject(masked);
-      await append(writing, "/jail", rule("itx.append", "itx.builtins.append"), person);
+      for (const name of ["append", "cd"]) await append(writing, "/jail", rule(`itx.${name}`, `itx.builtins.${name}`), person);
       await expect(append(judging, "/jail", {}, codeOf("/a"))).resolves.toHaveLength(1);
       await expect(append(judging, "/a", {}, codeOf("/jail"))).resolves.toHaveLength(1);
     }

@@ -1,42 +1,70 @@
-/** What the rules of a context refuse of an append: from code, where they mask `itx.append`; from all but people, what a jail keeps shut. */
+/**
+ * What the rules of a context refuse of an append. Code that appends directly, by no call that went through the rules, is held to what
+ * they would answer: the call must come out at the builtin as it went in. And what a jail keeps shut, people alone open.
+ */
 import { itx } from "iterate/events";
-import { printExpression, type Expression } from "iterate/expression";
-import { codedError, errorCode, type CodedError } from "iterate/lib";
+import { isEqualJson, isSameExpression, printExpression, type Expression } from "iterate/expression";
+import { codedError, isCodedError, resolveContextPath, type CodedError } from "iterate/lib";
 import type { z } from "zod";
 import type { Writer } from "../caller/contract.js";
 import type { ControlEvent, CoreState } from "../core/contract.js";
 import { answersAllRoots, isJail } from "../core/rules.js";
-import type { RulesState, RuleTable } from "./contract.js";
+import type { Resolution, RulesState, RuleTable } from "./contract.js";
 import { rowOf } from "./groups.js";
 import { resolve } from "./resolve.js";
 import { vocabularyOfRoots } from "./roots.js";
 import { ruleTable } from "./table.js";
 
-const append: Expression = ["itx", ["append", {}]];
+type Ruled = Pick<CoreState, "rules" | "config" | "identity">;
+
+/** Stands for an event: rules that change what they are given show on it. */
+const append = ["append", { type: "probe" }] as const;
 
 /** By table, which holds for one context alone. */
 const refusals = new WeakMap<RuleTable, { readonly refusal: CodedError | null }>();
 
-/**
- * Throws NO_ITX_EXPRESSION_MATCH when the rules of a context answer nothing to `itx.append`: code then appends neither to it nor, when
- * it is the context the code runs in, anywhere else.
- */
-export function assertAnswersAppend(core: Pick<CoreState, "rules" | "config" | "identity">): void {
-  if (Object.keys(core.rules.groups).length === 0) return;
+/** Throws NO_ITX_EXPRESSION_MATCH unless the rules of the context pass `itx.append(…)` on to its log, as it is. */
+export function assertAnswersAppend(core: Ruled): void {
+  if (hasNoRules(core)) return;
   const table = ruleTable(core);
   let judged = refusals.get(table);
-  if (judged === undefined) refusals.set(table, (judged = { refusal: refusalOf(table, answersAllRoots(core.identity)) }));
+  if (judged === undefined) refusals.set(table, (judged = { refusal: refusalOf(core, ["itx", append], isHere) }));
   if (judged.refusal !== null) throw judged.refusal;
 }
 
-function refusalOf(table: RuleTable, isRoot: boolean): CodedError | null {
+/** Throws NO_ITX_EXPRESSION_MATCH unless the rules of the context pass `itx.cd(path).append(…)` on to that context, as it is. */
+export function assertReaches(core: Ruled, path: string): void {
+  if (hasNoRules(core)) return;
+  const from = core.identity?.path ?? "/";
+  const refusal = refusalOf(
+    core,
+    ["itx", ["cd", path], append],
+    (end) =>
+      end.kind === "context" && resolveContextPath(from, end.path) === path && isSameExpression(end.expression, ["itx", append]),
+  );
+  if (refusal !== null) throw refusal;
+}
+
+function hasNoRules({ rules }: Ruled): boolean {
+  return Object.keys(rules.groups).length === 0;
+}
+
+function isHere(end: Resolution): boolean {
+  return end.kind === "builtin" && isEqualJson(end.steps, [append]);
+}
+
+function refusalOf(core: Ruled, expression: Expression, isThere: (end: Resolution) => boolean): CodedError | null {
+  const isRoot = answersAllRoots(core.identity);
   try {
-    resolve({ table, roots: vocabularyOfRoots, isRoot, expression: append, caller: "/" });
-    return null;
+    const end = resolve({ table: ruleTable(core), roots: vocabularyOfRoots, isRoot, expression, caller: "/" });
+    if (isThere(end)) return null;
   } catch (error) {
-    // A rule that takes other arguments answers in its own way.
-    return errorCode(error) === "NO_ITX_EXPRESSION_MATCH" ? (error as CodedError) : null;
+    if (!isCodedError(error)) throw error;
+    if (error.code === "NO_ITX_EXPRESSION_MATCH") return error;
   }
+  return codedError("NO_ITX_EXPRESSION_MATCH", "itx.append stands for something else here: call it, by its rules", {
+    expression: "itx.append",
+  });
 }
 
 /** Throws FORBIDDEN when the event would change a mask of a jail and nobody present asks for it: a schedule or a service is not enough. */

@@ -12,6 +12,11 @@ export function isLoadedCode({ kind, isPlatform }: Writer): boolean {
   return kind === "code" && !isPlatform;
 }
 
+/** Whether the rules of contexts are still to be asked about an append: of code, unless they have answered the call that makes it. */
+export function isHeldToRules(writer: Writer): boolean {
+  return isLoadedCode(writer) && writer.isByRules !== true;
+}
+
 /** Throws FORBIDDEN when this writer may not append this control event, whatever the context. `payload` has the shape of its type. */
 export function checkWall(type: string, payload: unknown, writer: Writer): void {
   if (writer.isPlatform) return;

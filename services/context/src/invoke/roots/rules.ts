@@ -9,6 +9,7 @@ import { readableCore, type Heads } from "../../log/confirm.js";
 import type { ContextAddress } from "../../log/contract.js";
 import type { RuleRow, RuleTable } from "../../rules/contract.js";
 import { ruleTable } from "../../rules/table.js";
+import { isLoadedCode } from "../../rules/wall.js";
 import { expressionForm, none } from "../arguments.js";
 import type { BuiltinCall, ContextRoot } from "../contract.js";
 import { present, record } from "../record.js";
@@ -118,8 +119,10 @@ export function ruleRoots(heads: Heads, resolver: Resolver): ContextRoot[] {
             const key = printExpression(match);
             if (row.target === null)
               throw codedError("INVALID_INPUT", `${key} is a mask: provide what it is to stand for instead`, { match: key });
-            const ifTarget = options?.ifTarget === undefined ? row.target : toTarget(options.ifTarget);
-            await record(call, itx.rewriteRuleConfigured, { match, target: null, ifTarget });
+            const ifTarget = options?.ifTarget === undefined ? undefined : toTarget(options.ifTarget);
+            // Code may name no target: where something would answer beneath, it leaves a mask.
+            const named = ifTarget ?? (isLoadedCode(call.writer) ? undefined : row.target);
+            await record(call, itx.rewriteRuleConfigured, present({ match, target: null, ifTarget: named }));
             return { removed: (await rowOf(call.address, match)) === undefined };
           },
         ),
