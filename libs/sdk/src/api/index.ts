@@ -3,6 +3,7 @@ export type * from "../stream/event.js";
 export type * from "./archive.js";
 export type * from "./context.js";
 export type * from "./describe.js";
+export type * from "./explain.js";
 export * from "./itx.js";
 export * from "./session.js";
 export type * from "./telemetry.js";

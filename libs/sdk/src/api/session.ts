@@ -10,6 +10,7 @@ import type { ArchiveCounts, ExportArgs, ImportArgs } from "./archive.js";
 import type { Expression, Json } from "../expression/expression.js";
 import type { ContextCalls } from "./context.js";
 import type { Description } from "./describe.js";
+import type { ExplainSubject, Explanation } from "./explain.js";
 import type { LogsApi, ProjectTracesApi, TracesApi } from "./telemetry.js";
 import type { CreatedWebhookEndpoint, CreateWebhookEndpointArgs, WebhookEndpoint } from "./webhook.js";
 
@@ -123,6 +124,8 @@ export interface ContextApi extends RpcTarget, ContextCalls {
   call(args: CallArgs): Promise<CallAnswer>;
   /** What an expression is and how it is used; without one, what the context answers. */
   describe(expression?: ExpressionForm): Promise<Description>;
+  /** Why something here is, or is not, done. Throws NOT_FOUND when there is no such thing, INVALID_INPUT. */
+  explain(subject: ExplainSubject): Promise<Explanation>;
   /** Calls back with events as they commit, in offset order, without gap or repetition. Dispose the answer to end it. */
   subscribe(target: EventsCallback | SubscribeArgs): Promise<SubscriptionApi>;
 }

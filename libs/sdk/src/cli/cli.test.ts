@@ -682,6 +682,47 @@ describe("calls", () => {
   });
 });
 
+describe("explain", () => {
+  const on = (...args: string[]): string[] => ["explain", ...args, "--project", "acme", "--context", "/a"];
+
+  it("says how each thing stands, in words that cannot move the cursor", async () => {
+    await acme();
+    expect(await iterate(on("event", "7"))).toEqual({
+      exitCode: 0,
+      out: [
+        "event 7 of /a: not done (the head is at offset 9)",
+        '  retrying  subscription "counter": attempt 1 failed\\u001b[31m: no',
+        "            due 2030-01-01T09:00:00.000Z, owner runner-1",
+        '  done      subscription "other": it has been delivered through offset 7',
+        "",
+      ].join("\n"),
+      err: "",
+    });
+    expect((await iterate(on("schedule", "daily"))).out).toContain("schedule daily of /a: done");
+    expect((await iterate(on("run", "7"))).out).toContain("  runner did not answer: what hangs on it is unknown\n");
+    expect(JSON.parse((await iterate(on("event", "7", "--json"))).out)).toMatchObject({ done: false, headOffset: 9 });
+  });
+
+  it("names what is not there", async () => {
+    await acme();
+    expect(await iterate(on("subscription", "nobody"))).toMatchObject({
+      exitCode: 1,
+      out: "",
+      err: expect.stringContaining("no subscription nobody") as string,
+    });
+  });
+
+  it.each([
+    ["limit", "x"],
+    ["event", "first"],
+    ["event", "0"],
+    ["run", "1.5"],
+    ["run", "9007199254740992"],
+  ])("takes %s %s for a slip, and asks the deployment nothing", async (what, which) => {
+    expect(await iterate(on(what, which))).toMatchObject({ exitCode: 2, out: "" });
+  });
+});
+
 describe("schedules", () => {
   const on = (...args: string[]): string[] => ["schedules", ...args, "--project", "acme", "--context", "/due"];
 

@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { addAdminCommands } from "./admin.js";
 import { addArchiveCommands } from "./archives.js";
 import { addEventCommands } from "./events.js";
+import { addExplainCommand } from "./explain.js";
 import { exitCodes, failureOf } from "./failure.js";
 import { addLogsCommand } from "./logs.js";
 import { addInvokeCommands } from "./invoke.js";
@@ -37,6 +38,7 @@ export async function runCommandLine(args: readonly string[], version: string, s
   addProjectCommands(program, surroundings);
   addEventCommands(program, surroundings);
   addInvokeCommands(program, surroundings);
+  addExplainCommand(program, surroundings);
   addScheduleCommands(program, surroundings);
   addWebhookCommands(program, surroundings);
   addLogsCommand(program, surroundings);

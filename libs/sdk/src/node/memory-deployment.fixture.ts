@@ -8,6 +8,8 @@ import type {
   CallAnswer,
   CallArgs,
   Description,
+  ExplainSubject,
+  Explanation,
   ExportArgs,
   ExpressionForm,
   ImportApi,
@@ -283,6 +285,19 @@ class Context extends RpcTarget implements ContextApi {
     if (!called.startsWith("itx.streamEvents")) return { value: await this.invoke(expression) };
     const given = onItem as typeof onItem & { dup(): typeof onItem };
     return { stream: new Items(given.dup(), [{ at: 1 }, { at: 2 }]) };
+  }
+  async explain(subject: ExplainSubject): Promise<Explanation> {
+    if ("subscription" in subject && subject.subscription === "nobody")
+      throw codedError("NOT_FOUND", "this context has no subscription nobody");
+    const reason = { kind: "retrying", subject: 'subscription "counter"', sentence: "attempt 1 failed\u001b[31m: no" } as const;
+    const done = { kind: "done", subject: 'subscription "other"', sentence: "it has been delivered through offset 7" } as const;
+    const isDone = "schedule" in subject;
+    return {
+      done: isDone,
+      reasons: isDone ? [done] : [{ ...reason, dueAt: "2030-01-01T09:00:00.000Z", owner: "runner-1" }, done],
+      headOffset: 9,
+      away: "run" in subject ? ["runner"] : [],
+    };
   }
   async describe(expression?: ExpressionForm): Promise<Description> {
     const asked = expression === undefined ? "itx" : printExpression(toExpression(expression));

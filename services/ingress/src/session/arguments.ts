@@ -54,6 +54,12 @@ export const subscribe = z.strictObject({
   onEvents: z.unknown(),
 });
 export const call = z.strictObject({ expression: z.unknown(), onItem: z.unknown() });
+export const explain = z.union([
+  z.strictObject({ event: z.int().positive() }),
+  z.strictObject({ subscription: z.string().min(1).max(256) }),
+  z.strictObject({ schedule: z.string().min(1).max(256) }),
+  z.strictObject({ run: z.int().positive() }),
+]);
 export const readLogs = z
   .strictObject({
     since: z.iso.datetime({ offset: true }).optional(),

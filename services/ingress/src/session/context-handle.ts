@@ -8,6 +8,8 @@ import type {
   EventInput,
   EventsCallback,
   EventsPage,
+  ExplainSubject,
+  Explanation,
   ExpressionForm,
   ReadEventsArgs,
   StreamEvent,
@@ -19,7 +21,7 @@ import { assertExpression, toExpression, withArgs, type Expression, type Json } 
 import { codedError, resolveContextPath } from "iterate/lib";
 import type { Project } from "../project/contract.js";
 import { ApiTarget } from "./api-target.js";
-import { call, checked, events as eventsSchema, readEvents, subscribe, text, waitForEvent } from "./arguments.js";
+import { call, checked, events as eventsSchema, explain, readEvents, subscribe, text, waitForEvent } from "./arguments.js";
 import { ItemStream } from "./item-stream.js";
 import type { SessionScope } from "./session-scope.js";
 import { Subscription } from "./subscription.js";
@@ -113,6 +115,11 @@ export class ContextHandle extends ApiTarget implements ContextApi {
   describe(given?: ExpressionForm): Promise<Description> {
     const expression = given === undefined ? undefined : expressionOf(given, []);
     return this.#scope.call(() => this.#calls(this.#scope.signal, callDeadlineMs).describe(expression));
+  }
+
+  explain(given: ExplainSubject): Promise<Explanation> {
+    const subject = checked("explain", explain, given);
+    return this.#scope.call(() => this.#calls(this.#scope.signal, callDeadlineMs).explain(subject));
   }
 
   async subscribe(target: EventsCallback | SubscribeArgs): Promise<SubscriptionApi> {

@@ -27,7 +27,7 @@ export interface SessionParts {
     principal: string,
     signal: AbortSignal,
     deadlineMs?: number,
-  ) => Pick<ContextCalls, "invoke" | "describe">;
+  ) => Pick<ContextCalls, "invoke" | "describe" | "explain">;
   /** Declares the log restored from a backup; answers the generation of each of its databases. */
   readonly declareLogRestored: (principal: string) => Promise<readonly number[]>;
   readonly archives: Pick<Archives, "export">;

@@ -284,6 +284,7 @@ const answers = (answer: unknown, asked: unknown[] = []) =>
         return answer;
       },
       describe: async (expression: unknown) => ({ expression, path, text: "words" }),
+      explain: async (subject: unknown) => ({ done: true, reasons: [], headOffset: 1, away: [], subject }),
     }),
   });
 
@@ -303,6 +304,9 @@ test("a call is made at the context, for the session's principal, with its argum
   ]);
   expect(await context.describe("itx.kv")).toEqual({ expression: ["itx", "kv"], path: "/b", text: "words" });
   await expect(context.invoke("itx.")).rejects.toMatchObject({ code: "INVALID_INPUT" });
+  expect(await context.explain({ event: 7 })).toMatchObject({ done: true, subject: { event: 7 } });
+  for (const subject of [{ event: 0 }, { subscription: "" }, { schedule: "k".repeat(257) }, {}, { event: 1, run: 1 }])
+    await expect(context.explain(subject as { event: number })).rejects.toMatchObject({ code: "INVALID_INPUT" });
   await expect(context.call({ expression: "itx.kv" } as never)).rejects.toMatchObject({ code: "INVALID_INPUT" });
 });
 
