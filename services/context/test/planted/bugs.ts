@@ -49,6 +49,17 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
   },
   {
+    name: "a call goes by rules that are remembered and not confirmed",
+    foundBy: "simulation",
+    edits: [
+      {
+        file: "invoke/resolver.ts",
+        from: "await this.#parts.heads.confirm(address);",
+        to: "await (this.#parts.heads as unknown as HeadConfirmer).known(address);",
+      },
+    ],
+  },
+  {
     name: "an ephemeral event is accepted after a later commit",
     foundBy: "simulation",
     edits: [

@@ -1,6 +1,7 @@
 /** One process of the context service, of the classes that ship; only clock, randomness, database and broker are simulated. */
 import { createLog } from "@iterate-platform/service/log";
 import { codedError, isCodedError } from "iterate/lib";
+import { Resolver } from "../../src/invoke/resolver.js";
 import { JsonThread } from "../../src/json/worker-thread.js";
 import { LogAppender } from "../../src/log/appender.js";
 import { HeadConfirmer } from "../../src/log/confirm.js";
@@ -14,6 +15,7 @@ import { TypeBlocks } from "../../src/log/type-blocks.js";
 import { Waits } from "../../src/log/wait.js";
 import { CommitNews } from "../../src/publish/commit-news.js";
 import { listCommits, type FeedPage } from "../../src/publish/feed.js";
+import { vocabularyOfRoots } from "../../src/rules/roots.js";
 import { DueBell } from "../../src/schedules/due-bell.js";
 import { ScheduleFirer } from "../../src/schedules/firer.js";
 import { runSchedules } from "../../src/schedules/run.js";
@@ -54,6 +56,7 @@ export class Pod {
   readonly appender: LogAppender;
   readonly heads: HeadConfirmer;
   readonly reader: LogReader;
+  readonly resolver: Resolver;
   readonly mixed: MixedReads;
   readonly news: CommitNews;
   readonly streams: Streams;
@@ -80,6 +83,7 @@ export class Pod {
     this.cache = new HeadCache({ maxContexts: heldContexts, store: this.store });
     this.connection = world.broker.connect();
     this.heads = new HeadConfirmer(this.cache, timers);
+    this.resolver = new Resolver({ heads: this.heads, roots: vocabularyOfRoots });
     this.reader = new LogReader({
       store: this.store,
       heads: this.heads,

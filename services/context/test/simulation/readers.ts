@@ -61,7 +61,13 @@ export async function runFollower(world: World, random: Random, name: string): P
   const types = pickTypes(random);
   const heard = random.chance(0.4) ? "all" : "stored";
   let position: number | undefined = random.chance(0.5) ? 0 : undefined;
-  const isCaughtUp = (): boolean => !world.isOpen && position !== undefined && position >= world.truth.headOf(address);
+  // Schedules go on for ever: followed is what was there when the run was over.
+  let end: number | undefined;
+  const isCaughtUp = (): boolean => {
+    if (world.isOpen) return false;
+    end ??= world.truth.headOf(address);
+    return position !== undefined && position >= end;
+  };
   while (!isCaughtUp()) {
     await world.time.sleep(random.next() * 50);
     const pod = world.pickPod(random);

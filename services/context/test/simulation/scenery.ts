@@ -98,8 +98,17 @@ function pickSchedule(random: Random, serial: number): AppendEvent {
   return event({ type: itx.scheduleSet.type, payload: { key, when, events } });
 }
 
+/** The one rule that is set, anew, and taken away. */
+export const ruleMatch = "itx.db";
+
+function pickRule(random: Random, serial: number): AppendEvent {
+  const target = random.chance(0.4) ? null : ["itx", "append", `v${serial}`];
+  return event({ type: itx.rewriteRuleConfigured.type, payload: { match: ruleMatch, target } });
+}
+
 function pickControl(random: Random, serial: number): AppendEvent {
-  if (random.chance(0.5)) return pickSchedule(random, serial);
+  if (random.chance(0.4)) return pickSchedule(random, serial);
+  if (random.chance(0.5)) return pickRule(random, serial);
   const name = random.pick(["one", "two"]);
   switch (random.between(0, 4)) {
     case 0:

@@ -1,4 +1,5 @@
 /** One run: everything in it is decided by its seed. */
+import { runAsker } from "./askers.js";
 import { runChaos } from "./chaos.js";
 import { Random } from "./random.js";
 import { runFeedReader, runFollower, runReader } from "./readers.js";
@@ -34,6 +35,7 @@ export async function simulate(seed: number): Promise<Run> {
     ...writers.map((writer, at) => [`writer ${at}`, () => writer.run()] as const),
     ...numbered(random.between(1, 3), "reader", (random, name) => runReader(world, random, name)),
     ...numbered(random.between(1, 3), "follower", (random, name) => runFollower(world, random, name)),
+    ...numbered(random.between(0, 2), "asker", (random, name) => runAsker(world, random, name)),
     ...numbered(random.between(0, 2), "waiter", (random, name) => runWaiter(world, random, name)),
     ...partitions.map((partition) => [`feed ${partition}`, (random: Random) => runFeedReader(world, random, partition)] as const),
     ["schedules", () => runSchedulesAtRest(world)],
