@@ -16,7 +16,8 @@ import {
 import { z } from "zod";
 import { buildLimits } from "../services/bundler/src/build/contract.ts";
 import { repoLimits } from "../services/bundler/src/repo/contract.ts";
-import { readLimits } from "../services/context/src/api/input.ts";
+import { invokeLimits } from "../services/context/src/invoke/contract.ts";
+import { kvLimits } from "../services/context/src/kv/contract.ts";
 import { maxCauseDepth } from "../services/context/src/caller/loop-guard.ts";
 import { streamWindow } from "../services/context/src/api/append-stream.ts";
 import { maxLineBytes } from "../services/context/src/archive/format.ts";
@@ -24,7 +25,7 @@ import { secretLimits } from "../services/context/src/api/secret.ts";
 import { maxSubscriptions } from "../services/context/src/core/subscriptions.ts";
 import { inlineJsonBytes } from "../services/context/src/json/worker-thread.ts";
 import { maxJsonDepth } from "../services/context/src/json/scan.ts";
-import { appendLimits, queueLimits } from "../services/context/src/log/limits.ts";
+import { appendLimits, queueLimits, readLimits } from "../services/context/src/log/limits.ts";
 import { blockOffsets } from "../services/context/src/log/offset-blocks.ts";
 import { allRingsBytes, ringBytes, ringIdleMs } from "../services/context/src/publish/ephemeral-rings.ts";
 import { maxAcceptedBytes } from "../services/context/src/publish/live-ephemerals.ts";
@@ -42,6 +43,7 @@ import { chargeRules } from "../services/runner/src/delivery/charge.ts";
 import { batchLimits } from "../services/runner/src/delivery/page.ts";
 import { isolateLimits } from "../services/runner/src/isolate/limits.ts";
 import { maxAgeMs, maxAheadMs, maxExportBytes } from "../services/telemetry/src/limits.ts";
+import { invocationLimits } from "../libs/service/src/capability.ts";
 import { defaultDeadlineMs, defaultStreamDeadlineMs } from "../libs/service/src/grpc-client.ts";
 import { defaultMaxRequestBytes, maxAppendRequestBytes, maxResponseBytes } from "../libs/service/src/message-limits.ts";
 import { grpcPage } from "./grpc-reference.mjs";
@@ -228,6 +230,19 @@ const limits = {
     ["nesting of objects and arrays in an argument", expressionLimits.depth],
     ["rules of one context it goes through", resolutionLimits.depth - 1],
     ["what rules make of its arguments", `${resolutionLimits.filledChars.toLocaleString("en")} characters`],
+    ["contexts it goes on in", invokeLimits.crossings],
+    ["its answer, or one item of a stream, as JSON", bytes(invocationLimits.resultBytes)],
+  ],
+  "Values by key": [
+    ["key", bytes(kvLimits.keyBytes)],
+    ["JSON of a value", bytes(kvLimits.valueBytes)],
+    ["keys of a context", kvLimits.keys],
+    ["keys and values of a context", bytes(kvLimits.totalBytes)],
+  ],
+  "Fetch routes": [
+    ["routes of a project", itx.fetchRouteLimits.perContext],
+    ["target", bytes(itx.fetchRouteLimits.targetBytes)],
+    ["headers of a matcher", itx.fetchRouteLimits.headers],
   ],
   "Ephemeral events": [
     ["kept of one context, in one process", bytes(ringBytes)],

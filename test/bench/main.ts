@@ -51,6 +51,12 @@ async function main(): Promise<void> {
       args: [postgres.adminUrl],
     },
     {
+      title: "Calls",
+      says: "Calls of a builtin through a table of 300 rules against calls through one rule, every one confirmed.",
+      program: "services/context/bench/invoke.ts",
+      args: [postgres.adminUrl],
+    },
+    {
       title: "Schedules",
       says: "A backlog of due schedules, fired by a process that takes appends to other contexts all the while.",
       program: "services/context/bench/schedules.ts",

@@ -13,6 +13,8 @@ export { nearestName } from "./nearest.js";
 export { isPlatformType, testTypePrefix, typeNameProblem } from "./naming.js";
 export { renamedTypes } from "./renamed.js";
 export type { Rename, Renames } from "./renamed.js";
+export { matchesUrlPattern, parseUrlPattern, urlComponents } from "./url-pattern.js";
+export type { UrlComponent, UrlPattern } from "./url-pattern.js";
 export { collectCatalog, vocabularyProblems } from "./vocabulary.js";
 export type { VocabularyProblem } from "./vocabulary.js";
 export { github, itx, project, repo, secret };

@@ -2,8 +2,10 @@
 import { z } from "zod";
 import { eventType } from "./event-type.js";
 import { callField } from "./expression-field.js";
+import { fetchRoutePayload, fetchTarget } from "./route-payload.js";
 import { rulePayload } from "./rule-payload.js";
 
+export { fetchRouteLimits } from "./route-payload.js";
 export { isConfigMatch, publishedCode, ruleLimits } from "./rule-payload.js";
 
 const offset = z.int().nonnegative();
@@ -309,6 +311,25 @@ export const woken = eventType(
     cause: z.enum(["take-over"]),
   }),
   { description: "Another incarnation of the context began, and found work of the former one.", writer: "platform", control: true },
+);
+
+export const fetchRouteConfigured = eventType("itx/fetch-route-configured", fetchRoutePayload, {
+  description: "In the root of a project: which capability answers which HTTP requests was set, or taken away.",
+  writer: "anyone",
+  control: true,
+});
+
+export const ingressConfigured = eventType(
+  "itx/ingress-configured",
+  z.object({
+    /** What answers; null: nothing but the published code, `itx.config`. */
+    target: fetchTarget.nullable(),
+  }),
+  {
+    description: "In the root of a project: what answers the HTTP requests that no fetch route takes was set.",
+    writer: "anyone",
+    control: true,
+  },
 );
 
 /** An exact name, or everything that begins with what is before a `*` at its end. */

@@ -27,7 +27,9 @@ describe("the catalog of the platform", () => {
       "naming",
       "nearest",
       "renamed",
+      "route-payload",
       "rule-payload",
+      "url-pattern",
       "vocabulary",
     ];
     const files = readdirSync(import.meta.dirname)

@@ -8,7 +8,8 @@ import type { LogStore } from "../log/log-store.js";
 import { listCommits } from "../publish/feed.js";
 import type { FloorStore, ReportedFloor } from "../retention/contract.js";
 import { retentionLimits } from "../retention/limits.js";
-import { countOf, plainAddress, readLimits } from "./input.js";
+import { countOf, plainAddress } from "./input.js";
+import { readLimits } from "../log/limits.js";
 
 export const feedRules: MethodRules<FeedServiceService> = {
   listCommits: { services: ["runner"], execution: "refused", person: "refused" },

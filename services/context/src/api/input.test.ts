@@ -1,7 +1,8 @@
 import { newId } from "@iterate-platform/service/ids";
 import type { Caller } from "@iterate-platform/service/caller";
 import { describe, expect, test } from "vitest";
-import { addressOf, afterOffsetOf, countOf, plainAddress, readLimits, typesOf } from "./input.js";
+import { addressOf, afterOffsetOf, countOf, plainAddress, typesOf } from "./input.js";
+import { readLimits } from "../log/limits.js";
 
 const project = newId("prj");
 const ingress: Caller = { service: "ingress" };

@@ -3,23 +3,7 @@ import type { ContextAddress as AddressMessage } from "@iterate-platform/proto/i
 import { assertContextPath, codedError } from "iterate/lib";
 import type { Caller } from "@iterate-platform/service/caller";
 import type { ContextAddress } from "../log/contract.js";
-
-export const readLimits = {
-  /** Events of a page, and of one that names no number. */
-  events: 1_000,
-  defaultEvents: 500,
-  /** Bodies of a page. */
-  bytes: 8_388_608,
-  types: 100,
-  typeBytes: 256,
-  /** The payload a waiter asks for. */
-  payloadBytes: 65_536,
-  waitMs: 120_000,
-  defaultWaitMs: 30_000,
-  /** Commits of a page of the feed. */
-  commits: 1_000,
-  defaultCommits: 500,
-} as const;
+import { readLimits } from "../log/limits.js";
 
 const ownerPattern = /^(global|prj_[0-9a-hjkmnp-tv-z]{26})$/;
 

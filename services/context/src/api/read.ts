@@ -18,6 +18,7 @@ import { firstOffsetOf } from "../core/retention.js";
 import { jsonProblem } from "../json/scan.js";
 import { readableCore, type Heads } from "../log/confirm.js";
 import { EncodedPage } from "../log/encoded-page.js";
+import { readLimits } from "../log/limits.js";
 import { PayloadMatch } from "../log/payload-match.js";
 import type { MixedReads } from "../log/mixed-read.js";
 import type { Past } from "../past/contract.js";
@@ -27,7 +28,7 @@ import type { Waits } from "../log/wait.js";
 import type { RuleRow } from "../rules/contract.js";
 import { ruleTable } from "../rules/table.js";
 import { EncodedRead, EncodedStep } from "./encoded-answers.js";
-import { addressOf, afterOffsetOf, countOf, offsetOf, readLimits, typesOf } from "./input.js";
+import { addressOf, afterOffsetOf, countOf, offsetOf, typesOf } from "./input.js";
 
 type Methods = Pick<ContextServiceService, "readEvents" | "streamEvents" | "waitForEvent" | "describeContext">;
 

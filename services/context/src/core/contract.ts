@@ -2,6 +2,7 @@
  * The core state of a context: what the platform itself must know to route, deliver and publish. It is a pure fold over the
  * control events, split in concerns that are stored, and rewritten, apart.
  */
+import type { FetchRoutes, IngressState } from "../routes/contract.js";
 import type { RulesState } from "../rules/contract.js";
 import type { ScheduleWhen } from "../schedules/contract.js";
 
@@ -22,6 +23,10 @@ export interface CoreState {
   /** Rows by key, in the order of their keys. */
   readonly schedules: Readonly<Record<string, ScheduleRow>>;
   readonly runs: RunsState;
+  /** Kept by the root of a project alone; in the order of their names. */
+  readonly fetchRoutes: FetchRoutes;
+  /** Kept by the root of a project alone. */
+  readonly ingress: IngressState | null;
 }
 
 export type Concern = keyof CoreState;

@@ -6,7 +6,9 @@
 import { appendPolicy } from "./append-policy.js";
 import { configPointer } from "./config-pointer.js";
 import type { Concern, ControlEvent, CoreState } from "./contract.js";
+import { fetchRoutes } from "./fetch-routes.js";
 import { identity } from "./identity.js";
+import { ingress } from "./ingress.js";
 import { pause } from "./pause.js";
 import { project } from "./project.js";
 import type { Reducer } from "./reducer.js";
@@ -35,6 +37,8 @@ const reducers = {
   appendPolicy,
   schedules,
   runs,
+  fetchRoutes,
+  ingress,
 } satisfies {
   [Name in Concern]: Reducer<CoreState[Name]>;
 };
@@ -56,6 +60,8 @@ export const initialCore: CoreState = Object.freeze({
   retention: retention.initial,
   schedules: schedules.initial,
   runs: runs.initial,
+  fetchRoutes: fetchRoutes.initial,
+  ingress: ingress.initial,
 });
 
 /** The state after `event`; the same object when nothing changed. */

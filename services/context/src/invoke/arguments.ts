@@ -1,6 +1,6 @@
 /** Arguments that several builtins take. Limits of what is stored are the log's own; here is what a value must look like. */
 import { z } from "zod";
-import { readLimits } from "../api/input.js";
+import { readLimits } from "../log/limits.js";
 
 const offset = z.int().nonnegative();
 const eventType = z.string().min(1).max(readLimits.typeBytes);

@@ -5,6 +5,7 @@ import type { ContextAddress } from "../log/contract.js";
 import type { ScheduleStore } from "../schedules/contract.js";
 import type { ContextRoot } from "./contract.js";
 import { abortRoot } from "./roots/abort.js";
+import { fetchRoutesRoot } from "./roots/fetch-routes.js";
 import { identityRoots } from "./roots/identity.js";
 import { kvRoot } from "./roots/kv.js";
 import { logRoots } from "./roots/log.js";
@@ -32,5 +33,6 @@ export function builtinRoots({ heads, resolver, kv, schedulesOf, forget }: Built
     ...ruleRoots(heads, resolver),
     kvRoot(kv),
     schedulesRoot(heads, schedulesOf),
+    fetchRoutesRoot(heads),
   ];
 }

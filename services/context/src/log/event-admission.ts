@@ -67,6 +67,10 @@ export function checkWriter(type: string, rule: TypeRule, writer: Writer): void 
     throw codedError("FORBIDDEN", `only the platform appends ${type}`, { type });
 }
 
+const typesOfRoots: ReadonlySet<string> = new Set(
+  [itx.appendPolicyConfigured, itx.fetchRouteConfigured, itx.ingressConfigured].map(({ type }) => type),
+);
+
 /**
  * Throws INVALID_INPUT for a type that means something in one place alone, elsewhere, and for one that is sent to be stored and never
  * is, or the other way.
@@ -77,7 +81,7 @@ export function checkUse(
   { address, isEphemeral }: { readonly address: ContextAddress; readonly isEphemeral: boolean },
 ): void {
   if (declaration === null) return;
-  if (type === itx.appendPolicyConfigured.type && (address.path !== "/" || address.owner === "global"))
+  if (typesOfRoots.has(type) && (address.path !== "/" || address.owner === "global"))
     throw codedError("INVALID_INPUT", `${type} is appended to the root of a project, and holds for all its contexts`, { type });
   if (isEphemeral === (declaration.ephemeral !== null)) return;
   throw codedError(

@@ -1,4 +1,4 @@
-/** Published limits of an append. Bytes are bytes of UTF-8; each is checked before anything is written. */
+/** Published limits of the log. Bytes are bytes of UTF-8; each is checked before anything is written. */
 import { itx } from "iterate/events";
 
 const MiB = 1_048_576;
@@ -35,6 +35,24 @@ const largeControls: ReadonlyMap<string, number> = new Map([
 export function controlBytesOf(type: string): number {
   return largeControls.get(type) ?? appendLimits.controlBytes;
 }
+
+/** Of one look at a log. */
+export const readLimits = {
+  /** Events of a page, and of one that names no number. */
+  events: 1_000,
+  defaultEvents: 500,
+  /** Bodies of a page. */
+  bytes: 8_388_608,
+  types: 100,
+  typeBytes: 256,
+  /** The payload a waiter asks for. */
+  payloadBytes: 65_536,
+  waitMs: 120_000,
+  defaultWaitMs: 30_000,
+  /** Commits of a page of the feed. */
+  commits: 1_000,
+  defaultCommits: 500,
+} as const;
 
 /** Of one database statement and of what may wait for one. */
 export const queueLimits = {
