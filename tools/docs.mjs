@@ -16,6 +16,7 @@ import {
 import { z } from "zod";
 import { buildLimits } from "../services/bundler/src/build/contract.ts";
 import { repoLimits } from "../services/bundler/src/repo/contract.ts";
+import { childLimits } from "../services/context/src/api/children.ts";
 import { invokeLimits } from "../services/context/src/invoke/contract.ts";
 import { kvLimits } from "../services/context/src/kv/contract.ts";
 import { maxCauseDepth } from "../services/context/src/caller/loop-guard.ts";
@@ -258,6 +259,7 @@ const limits = {
     ["types of a filter", readLimits.types],
     ["payload a wait compares", bytes(readLimits.payloadBytes)],
     ["wait for an event", time(readLimits.waitMs)],
+    ["children of a page", childLimits.page],
     ["commits of a page of the feed", readLimits.commits],
   ],
   "An archive": [["one line", bytes(maxLineBytes)]],

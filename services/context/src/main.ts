@@ -16,6 +16,7 @@ import { runTeller } from "./births/run.js";
 import { ChildTeller } from "./births/teller.js";
 import type { AppendParts } from "./api/append-parts.js";
 import { appendHandlers, appendRules, builtinAppend } from "./api/append.js";
+import { childrenHandlers, childrenRules } from "./api/children.js";
 import { explainHandlers, explainRules } from "./api/explain.js";
 import { invokeHandlers, invokeRules } from "./api/invoke.js";
 import { feedHandlers, feedRules } from "./api/feed.js";
@@ -164,8 +165,13 @@ await runService({
     const explainer = new Explainer({ heads: reads, reads, runner: runner ?? noRunner, nowMs: Date.now });
     grpc.add(
       ContextServiceService,
-      { ...logHandlers, ...invokeHandlers({ invoker, describer }), ...explainHandlers(explainer) },
-      { ...appendRules, ...readRules, ...invokeRules, ...explainRules },
+      {
+        ...logHandlers,
+        ...invokeHandlers({ invoker, describer }),
+        ...explainHandlers(explainer),
+        ...childrenHandlers(shards.all.map(({ children }) => children)),
+      },
+      { ...appendRules, ...readRules, ...invokeRules, ...explainRules, ...childrenRules },
     );
     const feed = {
       storeOf: (partition: number) => shards.of(partition).store,

@@ -165,6 +165,28 @@ describe("the service over gRPC", () => {
     await expect(other.context.describeContext({ context: unborn, atOffset: 1n })).rejects.toMatchObject({ code: "INVALID_INPUT" });
   });
 
+  test("lists the children of a context, whoever gave birth to them", async () => {
+    const context = newContext();
+    const child = (name: string) => ({ owner, path: `${context.path}/${name}` });
+    await append(ingress, child("a"), input(1));
+    await append(other, child("b"), input(1));
+    await append(other, { owner, path: `${context.path}/b/below` }, input(1));
+    const list = (after: string, limit: number) => ingress.context.listChildren({ context, after, limit });
+    const first = await list("", 1);
+    expect(first).toMatchObject({ children: [{ path: child("a").path }], next: child("a").path });
+    const second = await list(first.next, 1_000);
+    expect(second).toMatchObject({ children: [{ path: child("b").path }], next: "" });
+    expect(second.children[0]!.createdAtUs).toBeGreaterThan(1_700_000_000_000_000n);
+    for (const [after, limit] of [
+      ["", 1_001],
+      ["", -1],
+      ["/elsewhere", 1],
+      [`${context.path}a`, 1],
+    ] as const)
+      await expect(list(after, limit)).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    await expect(list("no path", 1)).rejects.toMatchObject({ code: "INVALID_CONTEXT" });
+  });
+
   test("describes a subscription as it was configured", async () => {
     const context = newContext();
     const payload = {

@@ -14,12 +14,13 @@ import type { LogStore } from "./log-store.js";
 import { LogReader, type Page, type PageBounds, type Reads } from "./read.js";
 import type { ShardMap } from "./shard-map.js";
 import type { ArchiveStore } from "../archive/contract.js";
-import type { BirthStore } from "../births/contract.js";
+import type { BirthStore, ChildStore } from "../births/contract.js";
 import { Newborn } from "../births/newborn.js";
 import type { KvStore } from "../kv/contract.js";
 import type { Past } from "../past/contract.js";
 import { PastCores } from "../past/past-cores.js";
 import type { RetentionStore } from "../retention/contract.js";
+import { PostgresChildStore } from "./postgres/postgres-child-store.js";
 import { PostgresBirthStore } from "./postgres/postgres-birth-store.js";
 import { PostgresArchiveStore } from "./postgres/postgres-archive-store.js";
 import { GenerationStore } from "./postgres/generation-store.js";
@@ -54,6 +55,7 @@ export class Shard implements LogShard {
   readonly archives: ArchiveStore;
   readonly kv: KvStore;
   readonly births: BirthStore;
+  readonly children: ChildStore;
   /** Those born by commits of this process. */
   readonly newborn = new Newborn();
   /** What contexts were. */
@@ -82,6 +84,7 @@ export class Shard implements LogShard {
     this.store = new PostgresLogStore(this.pool);
     const session = new PooledSession(this.pool);
     this.retention = new PostgresRetentionStore(session);
+    this.children = new PostgresChildStore(session);
     this.births = new PostgresBirthStore(session);
     this.past = new PastCores({ store: this.store, snapshots: new PostgresSnapshotStore(session), vocabulary });
     this.archives = new PostgresArchiveStore(session, this.store);

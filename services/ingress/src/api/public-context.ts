@@ -23,6 +23,7 @@ export const publicContextRules: MethodRules<Definition> = {
   invoke: forPersons,
   describe: forPersons,
   explain: forPersons,
+  listChildren: forPersons,
 };
 
 export function publicContextService(context: ContextClient): Handlers<Definition> {
@@ -32,6 +33,7 @@ export function publicContextService(context: ContextClient): Handlers<Definitio
     waitForEvent: (request, call) => context.waitForEvent(request, onBehalf(call)),
     describeContext: (request, call) => context.describeContext(request, onBehalf(call)),
     explain: (request, call) => context.explain(request, onBehalf(call)),
+    listChildren: (request, call) => context.listChildren(request, onBehalf(call)),
     streamEvents: (request, call) => context.streamEvents(request, onBehalf(call)),
     invoke: (request, call) => context.invoke(request, onBehalf(call)),
     describe: (request, call) => context.describe(request, onBehalf(call)),

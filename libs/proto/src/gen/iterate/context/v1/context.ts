@@ -358,6 +358,34 @@ export interface WaitForEventResponse {
   event?: Event | undefined;
 }
 
+/** ListChildrenRequest asks for a page. */
+export interface ListChildrenRequest {
+  /** The parent, which need not be born. */
+  context?:
+    | ContextAddress
+    | undefined;
+  /** `next` of the page before; empty is the first. */
+  after: string;
+  /** Most children wanted, 1 to 1,000; 0 means 100. */
+  limit: number;
+}
+
+/** ListChildrenResponse is one page. */
+export interface ListChildrenResponse {
+  /** Children that are born, by path. */
+  children: Child[];
+  /** Where the next page begins; empty when there is none. A page may hold fewer than were wanted, or none, and have a next. */
+  next: string;
+}
+
+/** Child is a context one name below another. */
+export interface Child {
+  /** Its path. */
+  path: string;
+  /** Birth time, microseconds since the Unix epoch. */
+  createdAtUs: bigint;
+}
+
 /** ExplainRequest names what is asked about. */
 export interface ExplainRequest {
   /** Context it is in. */
@@ -2106,6 +2134,288 @@ export const WaitForEventResponse: MessageFns<WaitForEventResponse> = {
   fromPartial(object: DeepPartial<WaitForEventResponse>): WaitForEventResponse {
     const message = createBaseWaitForEventResponse();
     message.event = (object.event !== undefined && object.event !== null) ? Event.fromPartial(object.event) : undefined;
+    return message;
+  },
+};
+
+function createBaseListChildrenRequest(): ListChildrenRequest {
+  return { context: undefined, after: "", limit: 0 };
+}
+
+export const ListChildrenRequest: MessageFns<ListChildrenRequest> = {
+  encode(message: ListChildrenRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      ContextAddress.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.after !== "") {
+      writer.uint32(18).string(message.after);
+    }
+    if (message.limit !== 0) {
+      writer.uint32(24).int32(message.limit);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListChildrenRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListChildrenRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = ContextAddress.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.after = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.limit = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ListChildrenRequest {
+    return {
+      context: isSet(object.context) ? ContextAddress.fromJSON(object.context) : undefined,
+      after: isSet(object.after) ? globalThis.String(object.after) : "",
+      limit: isSet(object.limit) ? globalThis.Number(object.limit) : 0,
+    };
+  },
+
+  toJSON(message: ListChildrenRequest): unknown {
+    const obj: any = {};
+    if (message.context !== undefined) {
+      obj.context = ContextAddress.toJSON(message.context);
+    }
+    if (message.after !== "") {
+      obj.after = message.after;
+    }
+    if (message.limit !== 0) {
+      obj.limit = Math.round(message.limit);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ListChildrenRequest>): ListChildrenRequest {
+    return ListChildrenRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListChildrenRequest>): ListChildrenRequest {
+    const message = createBaseListChildrenRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? ContextAddress.fromPartial(object.context)
+      : undefined;
+    message.after = object.after ?? "";
+    message.limit = object.limit ?? 0;
+    return message;
+  },
+};
+
+function createBaseListChildrenResponse(): ListChildrenResponse {
+  return { children: [], next: "" };
+}
+
+export const ListChildrenResponse: MessageFns<ListChildrenResponse> = {
+  encode(message: ListChildrenResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.children) {
+      Child.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.next !== "") {
+      writer.uint32(18).string(message.next);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListChildrenResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListChildrenResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.children.push(Child.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.next = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ListChildrenResponse {
+    return {
+      children: globalThis.Array.isArray(object?.children) ? object.children.map((e: any) => Child.fromJSON(e)) : [],
+      next: isSet(object.next) ? globalThis.String(object.next) : "",
+    };
+  },
+
+  toJSON(message: ListChildrenResponse): unknown {
+    const obj: any = {};
+    if (message.children?.length) {
+      obj.children = message.children.map((e) => Child.toJSON(e));
+    }
+    if (message.next !== "") {
+      obj.next = message.next;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ListChildrenResponse>): ListChildrenResponse {
+    return ListChildrenResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListChildrenResponse>): ListChildrenResponse {
+    const message = createBaseListChildrenResponse();
+    message.children = object.children?.map((e) => Child.fromPartial(e)) || [];
+    message.next = object.next ?? "";
+    return message;
+  },
+};
+
+function createBaseChild(): Child {
+  return { path: "", createdAtUs: 0n };
+}
+
+export const Child: MessageFns<Child> = {
+  encode(message: Child, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.path !== "") {
+      writer.uint32(10).string(message.path);
+    }
+    if (message.createdAtUs !== 0n) {
+      if (BigInt.asIntN(64, message.createdAtUs) !== message.createdAtUs) {
+        throw new globalThis.Error("value provided for field message.createdAtUs of type int64 too large");
+      }
+      writer.uint32(16).int64(message.createdAtUs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Child {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseChild();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.createdAtUs = reader.int64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): Child {
+    return {
+      path: isSet(object.path) ? globalThis.String(object.path) : "",
+      createdAtUs: isSet(object.createdAtUs)
+        ? BigInt(object.createdAtUs)
+        : isSet(object.created_at_us)
+        ? BigInt(object.created_at_us)
+        : 0n,
+    };
+  },
+
+  toJSON(message: Child): unknown {
+    const obj: any = {};
+    if (message.path !== "") {
+      obj.path = message.path;
+    }
+    if (message.createdAtUs !== 0n) {
+      obj.createdAtUs = message.createdAtUs.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<Child>): Child {
+    return Child.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Child>): Child {
+    const message = createBaseChild();
+    message.path = object.path ?? "";
+    message.createdAtUs = (object.createdAtUs !== undefined && object.createdAtUs !== null)
+      ? BigInt(object.createdAtUs)
+      : 0n;
     return message;
   },
 };
@@ -5144,6 +5454,17 @@ export const ContextServiceService = {
       Buffer.from(DescribeContextResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DescribeContextResponse => DescribeContextResponse.decode(value),
   },
+  /** ListChildren answers the contexts one name below a context, by path, page by page. */
+  listChildren: {
+    path: "/iterate.context.v1.ContextService/ListChildren" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListChildrenRequest): Buffer => Buffer.from(ListChildrenRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListChildrenRequest => ListChildrenRequest.decode(value),
+    responseSerialize: (value: ListChildrenResponse): Buffer =>
+      Buffer.from(ListChildrenResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListChildrenResponse => ListChildrenResponse.decode(value),
+  },
   /** Explain answers why an event, a subscription, a schedule or a run is, or is not, done. */
   explain: {
     path: "/iterate.context.v1.ContextService/Explain" as const,
@@ -5192,6 +5513,8 @@ export interface ContextServiceServer extends UntypedServiceImplementation {
   waitForEvent: handleUnaryCall<WaitForEventRequest, WaitForEventResponse>;
   /** DescribeContext answers what a context is now, or was at an offset: its head and its core state. */
   describeContext: handleUnaryCall<DescribeContextRequest, DescribeContextResponse>;
+  /** ListChildren answers the contexts one name below a context, by path, page by page. */
+  listChildren: handleUnaryCall<ListChildrenRequest, ListChildrenResponse>;
   /** Explain answers why an event, a subscription, a schedule or a run is, or is not, done. */
   explain: handleUnaryCall<ExplainRequest, ExplainResponse>;
   /**
@@ -5284,6 +5607,22 @@ export interface ContextServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DescribeContextResponse) => void,
+  ): ClientUnaryCall;
+  /** ListChildren answers the contexts one name below a context, by path, page by page. */
+  listChildren(
+    request: ListChildrenRequest,
+    callback: (error: ServiceError | null, response: ListChildrenResponse) => void,
+  ): ClientUnaryCall;
+  listChildren(
+    request: ListChildrenRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListChildrenResponse) => void,
+  ): ClientUnaryCall;
+  listChildren(
+    request: ListChildrenRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListChildrenResponse) => void,
   ): ClientUnaryCall;
   /** Explain answers why an event, a subscription, a schedule or a run is, or is not, done. */
   explain(
