@@ -19,9 +19,7 @@ export interface CapabilityCall {
 
 /** Checks an argument list: a schema of zod for a list or a tuple is one. */
 export interface ArgumentsSchema {
-  safeParse(
-    value: unknown,
-  ):
+  safeParse(value: unknown):
     | { readonly success: true; readonly data: readonly unknown[] }
     | {
         readonly success: false;
@@ -31,7 +29,9 @@ export interface ArgumentsSchema {
 
 /** The arguments a schema lets through. */
 export type ArgumentsOf<Schema extends ArgumentsSchema> =
-  Extract<ReturnType<Schema["safeParse"]>, { readonly success: true }> extends { readonly data: infer Args extends readonly unknown[] }
+  Extract<ReturnType<Schema["safeParse"]>, { readonly success: true }> extends {
+    readonly data: infer Args extends readonly unknown[];
+  }
     ? Args
     : never;
 
