@@ -1,8 +1,10 @@
 /** Calls of builtins by expression, over gRPC, by a process of the service on a real database and broker. */
+import { newId } from "@iterate-platform/service/ids";
+import { project as events } from "iterate/events";
 import { eventually } from "@iterate-platform/testing";
 import { describe, expect, test } from "vitest";
 import { Calls } from "./invoke.fixture.js";
-import { codeOf, person, useLogService, type Context } from "./log-service.fixture.js";
+import { codeOf, person, platform, useLogService, type Context } from "./log-service.fixture.js";
 
 const service = useLogService();
 const calls = new Calls(service);
@@ -21,6 +23,13 @@ describe("calling builtins", () => {
     expect(await call(context, ["itx", ["whoami"], "path"])).toBe(context.path);
     expect(await call(context, 'itx.cd("/").whoami().path')).toBe("/");
     expect(await call(context, 'itx.cd("..").cd("./x").whoami().path')).toBe("/log/x");
+  });
+
+  test("a project's pages have an address, and what is none has no pages", async () => {
+    const project = { owner: newId("prj"), path: "/" };
+    await expect(call(project, "itx.url()")).rejects.toEqual(refusal("NOT_FOUND", /no project/));
+    await service.append(project, [{ type: events.projectCreateRequested.type, payload: { slug: "acme" } }], platform);
+    expect(await call({ ...project, path: "/a" }, "itx.url()")).toBe("http://127.0.0.1:7402/projects/acme/");
   });
 
   test("an append by expression is the append: stamped with the caller, read back as stored", async () => {

@@ -38,6 +38,9 @@ context:
     admin: {variable: ADMIN_LISTEN, port: 7460}
   calls:
     CAPABILITY_PROVIDERS: {to: runner, listener: grpc, isOptional: true, format: "runner=%s"}
+  env:
+    PUBLIC_BASE_URL: {{ .Values.publicBaseUrl | quote }}
+    PROJECT_BASE: {{ .Values.projectBase | quote }}
   files:
     ITERATE_SECRET_KEYS: secret-keys.json
   secrets:

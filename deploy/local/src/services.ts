@@ -58,6 +58,8 @@ export const serviceRows: readonly ServiceRow[] = [
     nodeArgs: ["--max-semi-space-size=64"],
     broker: { publish: ["ctx.*", "live.*", ...streamAdmin], subscribe: ["ctx.*", "live.*", "lend.*"] },
     variables: ({ ports, state }) => ({
+      PUBLIC_BASE_URL: `http://localhost:${ports.of("public-http")}`,
+      PROJECT_BASE: listenOn(ports.of("projects")),
       CAPABILITY_PROVIDERS: `runner=${urlOf(ports.of("runner"))}`,
       RUNNER_URL: urlOf(ports.of("runner")),
       BUNDLER_URL: urlOf(ports.of("bundler")),

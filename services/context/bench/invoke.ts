@@ -43,7 +43,7 @@ try {
   );
   const heads = new HeadConfirmer(engine.cache);
   const resolver = new Resolver({ heads, roots: vocabularyOfRoots });
-  const whoami = identityRoots(heads).find(({ name }) => name === "whoami")!;
+  const whoami = identityRoots({ heads, urlOf: (slug) => slug }).find(({ name }) => name === "whoami")!;
   const perSecond = async (path: string): Promise<number> => {
     const call = async (): Promise<unknown> => {
       const { address, steps } = await resolver.resolve({ owner, path }, expression, path);

@@ -1,5 +1,5 @@
 /** The variables of the context service, beside those every service has. */
-import { defineConfig, integer, optional, text, variable } from "@iterate-platform/service/config";
+import { defineConfig, integer, optional, text, variable, url } from "@iterate-platform/service/config";
 import { parseWrittenFormats } from "./core/vocabulary.js";
 import { parseProviders } from "./invoke/providers.js";
 import { parseShards } from "./log/shard-map.js";
@@ -66,6 +66,14 @@ export const config = defineConfig({
       parseProviders,
     ),
   ),
+  publicBaseUrl: url("PUBLIC_BASE_URL", ["http", "https"], {
+    description: "Address of the platform's own host as people reach it; its scheme is that of the pages of projects too.",
+    default: "http://localhost:7400",
+  }),
+  projectBase: text("PROJECT_BASE", {
+    description: "Host (and port) that the pages of projects live under, as `ingress` has it: what `itx.url` answers.",
+    default: "127.0.0.1:7402",
+  }),
   writtenFormats: optional(
     variable(
       "FORMATS_WRITE",

@@ -140,8 +140,10 @@ await runService({
     };
     const kv = new Kv({ heads: reads, storeOf: ({ owner, path }) => shards.of(partitionOf(owner, path)).kv });
     const resolver = new Resolver({ heads: reads, roots: vocabularyOfRoots });
+    const { protocol } = new URL(config.publicBaseUrl);
     const builtins = builtinRoots({
       heads: reads,
+      urlOf: (slug) => `${protocol}//${config.projectBase}/projects/${slug}/`,
       resolver,
       kv,
       schedulesOf: (partition) => shards.of(partition).store.schedules,

@@ -16,6 +16,8 @@ import type { Resolver } from "./resolver.js";
 
 export interface BuiltinParts {
   readonly heads: Heads;
+  /** Where the pages of a project answer, by its slug. */
+  readonly urlOf: (slug: string) => string;
   readonly resolver: Resolver;
   readonly kv: Kv;
   /** Due rows of a partition's database. */
@@ -24,9 +26,9 @@ export interface BuiltinParts {
   readonly forget: (address: ContextAddress) => void;
 }
 
-export function builtinRoots({ heads, resolver, kv, schedulesOf, forget }: BuiltinParts): ContextRoot[] {
+export function builtinRoots({ heads, urlOf, resolver, kv, schedulesOf, forget }: BuiltinParts): ContextRoot[] {
   return [
-    ...identityRoots(heads),
+    ...identityRoots({ heads, urlOf }),
     ...logRoots,
     abortRoot(forget),
     subscriptionsRoot(heads),

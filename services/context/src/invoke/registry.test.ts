@@ -13,7 +13,7 @@ import { describeRoot } from "./roots/describe.js";
 /** Words are looked at, nothing is called. */
 const nothing = {} as never;
 const roots = [
-  ...builtinRoots({ heads: nothing, resolver: nothing, kv: nothing, schedulesOf: nothing, forget: nothing }),
+  ...builtinRoots({ heads: nothing, urlOf: nothing, resolver: nothing, kv: nothing, schedulesOf: nothing, forget: nothing }),
   describeRoot(nothing),
 ].map((root) => rootMessage(root));
 
@@ -48,7 +48,14 @@ describe("everything addressable is described", () => {
 });
 
 describe("the registry", () => {
-  const whole = builtinRoots({ heads: nothing, resolver: nothing, kv: nothing, schedulesOf: nothing, forget: nothing });
+  const whole = builtinRoots({
+    heads: nothing,
+    urlOf: nothing,
+    resolver: nothing,
+    kv: nothing,
+    schedulesOf: nothing,
+    forget: nothing,
+  });
 
   test("takes a root once, of the vocabulary, as it says", () => {
     const registry = new Registry(whole);

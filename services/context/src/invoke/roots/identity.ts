@@ -1,4 +1,4 @@
-/** Who and where a context is: `whoami`, and `cd` to another. */
+/** Who and where a context is: `whoami`, `url`, and `cd` to another. */
 import { method } from "@iterate-platform/service/capability";
 import type { ContextIdentity } from "iterate/api";
 import { codedError } from "iterate/lib";
@@ -6,7 +6,7 @@ import { z } from "zod";
 import { readableCore, type Heads } from "../../log/confirm.js";
 import type { ContextAddress } from "../../log/contract.js";
 import { none } from "../arguments.js";
-import type { ContextRoot } from "../contract.js";
+import type { BuiltinCall, ContextRoot } from "../contract.js";
 
 const identityTypes = `interface ContextIdentity {
   /** Project id, or "global". */
@@ -17,7 +17,13 @@ const identityTypes = `interface ContextIdentity {
   path: string;
 }`;
 
-export function identityRoots(heads: Heads): ContextRoot[] {
+export interface IdentityParts {
+  readonly heads: Heads;
+  /** Where the pages of a project answer. */
+  readonly urlOf: (slug: string) => string;
+}
+
+export function identityRoots({ heads, urlOf }: IdentityParts): ContextRoot[] {
   return [
     {
       name: "whoami",
@@ -38,6 +44,27 @@ export function identityRoots(heads: Heads): ContextRoot[] {
           projectSlug: await slugOf(heads, address),
           path: address.path,
         }),
+      ),
+    },
+    {
+      name: "url",
+      isContextRoot: true,
+      description: "Answers where the pages of the project are.",
+      instructions: "Call it for the address to send people to; add a path of your own behind its slash.",
+      types: "",
+      member: method(
+        none,
+        {
+          signature: "() => Promise<string>",
+          description: "Address of the project's pages, with a slash at its end.",
+          example: "itx.url()",
+          effect: "read",
+        },
+        async ({ address }: BuiltinCall) => {
+          const slug = await slugOf(heads, address);
+          if (slug !== "") return urlOf(slug);
+          throw codedError("NOT_FOUND", `${address.owner} is no project with pages`, { owner: address.owner });
+        },
       ),
     },
     {
