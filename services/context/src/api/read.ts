@@ -22,7 +22,7 @@ import { readLimits } from "../log/limits.js";
 import { PayloadMatch } from "../log/payload-match.js";
 import type { MixedReads } from "../log/mixed-read.js";
 import type { Past } from "../past/contract.js";
-import type { Page, Reads } from "../log/read.js";
+import type { Page, Reads } from "../log/page.js";
 import type { Streams } from "../log/stream.js";
 import type { Waits } from "../log/wait.js";
 import type { RuleRow } from "../rules/contract.js";

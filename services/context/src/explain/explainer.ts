@@ -8,7 +8,7 @@ import type { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import type { CoreState, ScheduleRow, SubscriptionRow } from "../core/contract.js";
 import { readableCore, type Heads } from "../log/confirm.js";
 import type { ContextAddress } from "../log/contract.js";
-import type { Reads } from "../log/read.js";
+import type { Reads } from "../log/page.js";
 import { firstDue } from "../schedules/when.js";
 import type { Explanation, Reason, RunnerHalf, RunnerKnowledge, Subject } from "./contract.js";
 import { pauseReason, runReason, scheduleReason, subscriptionReason, takes } from "./reasons.js";

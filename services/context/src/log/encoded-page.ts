@@ -7,7 +7,7 @@ import { StreamEventsResponse } from "@iterate-platform/proto/iterate/context/v1
 import { Event } from "@iterate-platform/proto/iterate/type/v1/event";
 import { Bytes, varintSize } from "./bytes.js";
 import type { EventBytes, StoredEvent } from "./log-store.js";
-import type { Page, PageBounds } from "./read.js";
+import type { Page, PageBounds } from "./page.js";
 import { pageMemory } from "./page-memory.js";
 import { SourceBytes } from "./source-bytes.js";
 import { unreadable } from "./stored-event.js";

@@ -8,7 +8,7 @@ import type { KeptEphemeral } from "../publish/contract.js";
 import { belongsTo, mergeEvents } from "../publish/merge-events.js";
 import type { Heads } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
-import type { Page, PageBounds, Reads } from "./read.js";
+import type { Page, PageBounds, Reads } from "./page.js";
 
 /** Bodies of one answer; what finds no room is in the next page at the head, which holds nothing else. */
 const maxAnswerBytes = 14_680_064;

@@ -10,7 +10,7 @@ import { mergeEvents } from "../publish/merge-events.js";
 import type { Heads } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
 import { EncodedPage } from "./encoded-page.js";
-import type { Page, PageBounds, Reads } from "./read.js";
+import type { Page, PageBounds, Reads } from "./page.js";
 
 /** One page is one message; large enough to amortise it, small enough to keep both ends lean. */
 const maxPage: PageBounds = { limit: 2_000, maxBytes: 524_288, maxScan: 262_144, isAnyForm: true };

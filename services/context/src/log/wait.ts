@@ -12,7 +12,7 @@ import { mergeEvents } from "../publish/merge-events.js";
 import type { Heads } from "./confirm.js";
 import type { ContextAddress } from "./contract.js";
 import type { PayloadMatch } from "./payload-match.js";
-import type { PageBounds, Reads } from "./read.js";
+import type { PageBounds, Reads } from "./page.js";
 
 export interface WaitParts {
   readonly reader: Reads;

@@ -9,7 +9,8 @@ import type { ContextHead } from "../log/contract.js";
 import { PostgresLogStore } from "../log/postgres/postgres-log-store.js";
 import { PostgresRetentionStore } from "../log/postgres/postgres-retention-store.js";
 import { PooledSession } from "../log/postgres/sql-session.js";
-import { LogReader, type Page } from "../log/read.js";
+import type { Page } from "../log/page.js";
+import { LogReader } from "../log/read.js";
 import { TypeBlocks } from "../log/type-blocks.js";
 import { RetentionSweeper, retentionTimes, type RetentionTimes } from "./sweeper.js";
 

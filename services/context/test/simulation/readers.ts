@@ -1,7 +1,7 @@
 /** Clients that read: pages, heads, streams that are followed over processes, and the feed of a partition. Each answer is checked. */
 import { isCodedError } from "iterate/lib";
 import type { ContextAddress } from "../../src/log/contract.js";
-import type { PageBounds } from "../../src/log/read.js";
+import type { PageBounds } from "../../src/log/page.js";
 import type { Pod } from "./pod.js";
 import type { Random } from "./random.js";
 import { addresses, ordinaryTypes, partitionIn } from "./scenery.js";

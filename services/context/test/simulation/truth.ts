@@ -7,7 +7,7 @@ import type { CoreState } from "../../src/core/contract.js";
 import { Vocabulary } from "../../src/core/vocabulary.js";
 import type { CommittedBatch, ContextAddress, ContextHead, EphemeralBatch, StorableEvent } from "../../src/log/contract.js";
 import { nameOf } from "../../src/log/head-cache.js";
-import type { Page } from "../../src/log/read.js";
+import type { Page } from "../../src/log/page.js";
 import type { CommitRecord, ContextRecord, EventRecord, SimulatedLog } from "./simulated-log.js";
 import type { VirtualTime } from "./virtual-time.js";
 
