@@ -7,7 +7,7 @@ import { count, testBoundMs } from "./scale.js";
 
 const failpoints = failpointsOf(fileURLToPath(new URL("../../services/context/src", import.meta.url)));
 /** No load passes these by itself: they have a suite of their own. */
-const ownSuites = ["retention.", "schedules."];
+const ownSuites = ["retention.", "schedules.", "children."];
 const passed = failpoints.filter((name) => !ownSuites.some((prefix) => name.startsWith(prefix)));
 const cluster = useCluster({ pods: 1 });
 

@@ -5,6 +5,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { commitStatement } from "./commit.sql.js";
 import { migrateLog, startEngine } from "../engine.fixture.js";
 import * as head from "./head.sql.js";
+import { childrenOf } from "./postgres-child-store.js";
+import { newestSnapshot } from "./postgres-snapshot-store.js";
+import { toldBirths, untoldBirths } from "./postgres-birth-store.js";
 import * as schedule from "./schedule.sql.js";
 import { boolArray, byteaArray, int2Array, int4Array, int8Array, textArray, uuidArray } from "./pg-array.js";
 
@@ -41,13 +44,17 @@ const ofOne = [
   schedule.settleDue,
   schedule.removeDue,
   schedule.restoreDue,
+  untoldBirths,
+  toldBirths,
+  childrenOf,
+  newestSnapshot,
   ...shapes.map(commitStatement),
 ];
 
 describe.each(ofOne.map((statement) => [statement.name, statement] as const))("the plan of %s", (_, statement) => {
   it("reads the log by indexes, even as it is made when the tables are small", async () => {
     const rows = await explain(`explain (generic_plan) ${statement.text}`, []);
-    expect(rows).not.toMatch(/Seq Scan on (event|commit|context|core_state|event_type|schedule_due)/);
+    expect(rows).not.toMatch(/Seq Scan on (event|commit|context|core_state|core_snapshot|event_type|schedule_due)/);
   });
 
   it("looks into one partition of each table for one context", async () => {
@@ -94,6 +101,14 @@ function valuesFor(name: string, id: number): unknown[] {
       return [id, "k", 1];
     case "restore_due":
       return [ids, textArray(["k"]), int8Array([1]), int8Array([1])];
+    case "untold_births":
+      return [id - 1, 0, 1];
+    case "told_births":
+      return [ids];
+    case "children":
+      return ["prj_00000000000000000000000000", "/", "/0", 1];
+    case "newest_snapshot":
+      return [id, 1, 1];
     case "claim_next_commit":
       return [id];
     default: {

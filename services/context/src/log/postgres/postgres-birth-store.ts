@@ -4,7 +4,7 @@ import { int8Array } from "./pg-array.js";
 import type { SqlSession, Statement } from "./sql-session.js";
 
 /** Contexts of an import are under a name that nobody has yet. */
-const untold: Statement = {
+export const untoldBirths: Statement = {
   name: "untold_births",
   text: `select context_id, owner, path from context c
 where not is_told and context_id > $1 and created_at <= now() - $2 * interval '1 millisecond' and owner !~ '^(imp|rem)_'
@@ -12,7 +12,7 @@ where not is_told and context_id > $1 and created_at <= now() - $2 * interval '1
 order by context_id limit $3`,
 };
 
-const told: Statement = {
+export const toldBirths: Statement = {
   name: "told_births",
   text: `update context set is_told = true where context_id = any($1::bigint[]) and not is_told`,
 };
@@ -25,11 +25,11 @@ export class PostgresBirthStore implements BirthStore {
   }
 
   async untold(afterContextId: number, minAgeMs: number, limit: number): Promise<Birth[]> {
-    const rows = await this.#session.query<readonly [string, string, string]>(untold, [afterContextId, minAgeMs, limit]);
+    const rows = await this.#session.query<readonly [string, string, string]>(untoldBirths, [afterContextId, minAgeMs, limit]);
     return rows.map(([contextId, owner, path]) => ({ contextId: Number(contextId), address: { owner, path } }));
   }
 
   async told(contextIds: readonly number[]): Promise<void> {
-    await this.#session.query(told, [int8Array(contextIds)]);
+    await this.#session.query(toldBirths, [int8Array(contextIds)]);
   }
 }

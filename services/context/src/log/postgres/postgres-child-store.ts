@@ -7,7 +7,7 @@ import type { SqlSession, Statement } from "./sql-session.js";
  * `[path, is_direct, created_at_us]`, one row for each step of a walk from path to path: owner $1, prefix of the children $2, from $3 on,
  * at most $4 steps. From a child it goes to the next path, from what lies below one beyond all that lies there: `0` comes after `/`.
  */
-const children: Statement = {
+export const childrenOf: Statement = {
   name: "children",
   text: `with recursive walk as (
   (select path, 1 as step from context where owner = $1 and path >= $3 and path < rtrim($2, '/') || '0' order by path limit 1)
@@ -35,7 +35,7 @@ export class PostgresChildStore implements ChildStore {
   async childrenOf({ owner, path }: ContextAddress, after: string, limit: number): Promise<ChildPage> {
     const prefix = path === "/" ? "/" : `${path}/`;
     const from = after === "" ? `${prefix}\u0001` : `${after}\u0001`;
-    const rows = await this.#session.query<readonly [string, boolean, string]>(children, [owner, prefix, from, limit]);
+    const rows = await this.#session.query<readonly [string, boolean, string]>(childrenOf, [owner, prefix, from, limit]);
     return {
       children: rows.flatMap(([path, isChild, createdAtUs]) => (isChild ? { path, createdAtUs: Number(createdAtUs) } : [])),
       lookedThrough: rows.length < limit ? null : rows.at(-1)![0],

@@ -2,7 +2,7 @@
 import type { CoreSnapshot, SnapshotStore } from "../../past/contract.js";
 import type { SqlSession, Statement } from "./sql-session.js";
 
-const newestSnapshot: Statement = {
+export const newestSnapshot: Statement = {
   name: "newest_snapshot",
   text: `select as_of, state from core_snapshot
 where context_id = $1 and reducer_version = $2 and as_of <= $3 order by as_of desc limit 1`,
