@@ -58,11 +58,11 @@ export class CapabilityProvider {
     return this.#isAnswering;
   }
 
-  /** Asks it for its roots. A failure changes nothing but the log. */
-  async refresh(): Promise<void> {
+  /** Asks it for its roots, until `signal` aborts. A failure is logged, and what it listed before stays. */
+  async refresh(signal: AbortSignal): Promise<void> {
     const { log, isTaken } = this.#parts;
     try {
-      const { roots } = await this.#client.list({}, { deadlineMs: listDeadlineMs });
+      const { roots } = await this.#client.list({}, { deadlineMs: listDeadlineMs, signal });
       const taken = new Map<string, Root>();
       for (const root of roots) {
         const problem = isTaken(root.name) ? "is answered by the context service itself" : rootProblem(root);
@@ -73,6 +73,7 @@ export class CapabilityProvider {
       this.#isHeard = true;
       this.#isAnswering = true;
     } catch (error) {
+      if (signal.aborted) return;
       this.#isAnswering = false;
       log.warn("a service does not say which roots it answers", { service: this.name, error });
     }

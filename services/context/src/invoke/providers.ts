@@ -13,7 +13,7 @@ export async function followProviders(
   stopping: AbortSignal,
 ): Promise<void> {
   while (providers.length > 0 && !stopping.aborted) {
-    await Promise.all(providers.map((provider) => provider.refresh()));
+    await Promise.all(providers.map((provider) => provider.refresh(stopping)));
     await pause(timers, providers.every(({ isHeard }) => isHeard) ? everyMs : unheardMs, stopping);
   }
 }
