@@ -202,9 +202,10 @@ describe("a reader that knows nothing but a description", () => {
     const context = service.newContext();
     await call(context, ["itx", ["provide", "itx.kitchen.order", target, words]]);
     const text = (await call(context, "itx.describe('itx.kitchen.order').text", codeOf(context.path))) as string;
-    const call1 = composed("itx.kitchen.order", text);
-    expect(call1).toBe('itx.kitchen.order({dish: "soup", count: 2})');
-    expect(await call(context, call1!, codeOf(context.path))).toMatchObject([
+    expect(text).toContain(words.instructions);
+    const written = composed("itx.kitchen.order", text);
+    expect(written).toBe('itx.kitchen.order({dish: "soup", count: 2})');
+    expect(await call(context, written!, codeOf(context.path))).toMatchObject([
       { type: "acme/ordered", payload: { dish: "soup", count: 2 } },
     ]);
     expect(await call(context, "itx.describe()")).toMatchObject({
