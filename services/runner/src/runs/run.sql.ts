@@ -13,7 +13,10 @@ export interface RunToTake {
   readonly deadlineMs: number;
 }
 
-/** Takes up those of the open runs that nobody has, forgets those that are open no more, and answers the rows of the open ones. */
+/**
+ * Takes up those of the open runs that nobody has, forgets those that are open no more, and answers the rows of the open ones. An owner that
+ * is late forgets nothing that a newer one has taken up.
+ */
 export function runsInStep(
   { owner, path }: ContextKey,
   { partition, epoch }: { readonly partition: number; readonly epoch: bigint },
@@ -24,7 +27,7 @@ export function runsInStep(
     text: `with open as (
       select * from unnest($5::bigint[], $6::int[]) o(request_offset, deadline_ms)
     ), ended as (
-      delete from run where owner = $1 and path = $2 and not request_offset = any($5::bigint[])
+      delete from run where owner = $1 and path = $2 and epoch <= $4 and not request_offset = any($5::bigint[])
     ), taken as (
       insert into run (owner, path, request_offset, partition, epoch, due_at)
       select $1, $2, request_offset, $3, $4, now() + deadline_ms * interval '1 millisecond' from open
