@@ -327,7 +327,8 @@ describe("deadlines and cancellation", () => {
     const call = await seen.promise;
     expect(call.deadlineMs).toBeGreaterThan(0);
     expect(call.deadlineMs).toBeLessThanOrEqual(1_000);
-    expect(await abortOf(call)).toBe("DEADLINE_EXCEEDED");
+    // A request that was long under way has a later deadline here than at its client, whose leaving is then what is seen.
+    expect(["DEADLINE_EXCEEDED", "CANCELLED"]).toContain(await abortOf(call));
     expect(await failed).toMatchObject({ code: "DEADLINE_EXCEEDED" });
   });
 
