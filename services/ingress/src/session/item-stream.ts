@@ -2,37 +2,18 @@
  * One client's stream of what a call answers: one item at a time, the next when the last was taken, for as long as the client, its socket
  * and the stream live. It does not go on by itself after a loss: only who knows the call can say from where.
  */
-import type { SubscriptionApi } from "iterate/api";
 import { codedError } from "iterate/lib";
-import { ApiTarget } from "./api-target.js";
+import { LongAnswer, type LongAnswerOptions } from "./long-answer.js";
 
-export interface ItemStreamOptions {
+export interface ItemStreamOptions extends LongAnswerOptions {
   readonly items: AsyncIterable<unknown>;
   /** Answers once the client has taken the item. */
   readonly deliver: (item: unknown) => Promise<void>;
-  /** Aborts when the socket is gone. */
-  readonly signal: AbortSignal;
-  readonly onEnd: () => void;
 }
 
-export class ItemStream extends ApiTarget implements SubscriptionApi {
-  readonly #controller = new AbortController();
-  readonly #closed: Promise<void>;
-
+export class ItemStream extends LongAnswer {
   constructor(options: ItemStreamOptions) {
-    super();
-    const signal = AbortSignal.any([options.signal, this.#controller.signal]);
-    this.#closed = run(options, signal).finally(options.onEnd);
-    // Nobody has to ask why it closed.
-    this.#closed.catch(() => undefined);
-  }
-
-  closed(): Promise<void> {
-    return this.#closed;
-  }
-
-  [Symbol.dispose](): void {
-    this.#controller.abort();
+    super(options, (signal) => run(options, signal));
   }
 }
 

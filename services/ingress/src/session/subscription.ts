@@ -2,47 +2,29 @@
  * One client's subscription to a context: frames in order, one call at a time, for as long as the client and its socket live. A lost
  * context service is waited for and the log read on from the last answered place, so the client sees neither gap nor repetition.
  */
-import type { EventsFrame, SubscriptionApi } from "iterate/api";
+import type { EventsFrame } from "iterate/api";
 import { codedError, isCodedError } from "iterate/lib";
-import { ApiTarget } from "./api-target.js";
+import { LongAnswer, type LongAnswerOptions } from "./long-answer.js";
 
 export type Follow = (afterOffset: number, signal: AbortSignal) => AsyncIterable<EventsFrame>;
 
-export interface SubscriptionOptions {
+export interface SubscriptionOptions extends LongAnswerOptions {
   readonly follow: Follow;
   readonly afterOffset: number;
   /** Tell the client where it starts before anything happens, so that it can go on from there after a lost connection. */
   readonly tellStart: boolean;
   /** Answers once the client has taken the frame. */
   readonly deliver: (frame: EventsFrame) => Promise<void>;
-  /** Aborts when the socket is gone. */
-  readonly signal: AbortSignal;
   /** Resolves after the time, or at once when the signal aborts. */
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;
-  readonly onEnd: () => void;
 }
 
 /** Waits between attempts to go on, milliseconds; then the subscription ends with UNAVAILABLE and the client may resume. */
 export const resumeLadderMs = [250, 500, 1000, 2000, 4000, 8000, 8000] as const;
 
-export class Subscription extends ApiTarget implements SubscriptionApi {
-  readonly #controller = new AbortController();
-  readonly #closed: Promise<void>;
-
+export class Subscription extends LongAnswer {
   constructor(options: SubscriptionOptions) {
-    super();
-    const signal = AbortSignal.any([options.signal, this.#controller.signal]);
-    this.#closed = run(options, signal).finally(options.onEnd);
-    // Nobody has to ask why it closed.
-    this.#closed.catch(() => undefined);
-  }
-
-  closed(): Promise<void> {
-    return this.#closed;
-  }
-
-  [Symbol.dispose](): void {
-    this.#controller.abort();
+    super(options, (signal) => run(options, signal));
   }
 }
 
