@@ -3,16 +3,24 @@
  */
 import { afterAll, beforeAll } from "vitest";
 import { startNats, type NatsOptions, type TestNats } from "./nats.js";
-import { startPostgres, type TestDatabase } from "./postgres.js";
+import { startPostgres, startPrivatePostgres, type PrivatePostgres, type TestDatabase } from "./postgres.js";
+
+export interface TestDatabaseOptions {
+  /** A server of its own, for what another test's open transaction would hold back: the whole server's snapshots wait for it. */
+  readonly isAlone?: boolean;
+}
 
 /** An empty database for the tests of this file (or `describe`). Read `url` inside tests and hooks, never while they are declared. */
-export function useTestDatabase(): { readonly url: string } {
+export function useTestDatabase({ isAlone = false }: TestDatabaseOptions = {}): { readonly url: string } {
+  let server: PrivatePostgres | undefined;
   let database: TestDatabase | undefined;
   beforeAll(async () => {
-    database = await (await startPostgres()).createDatabase();
+    server = isAlone ? await startPrivatePostgres() : undefined;
+    database = await (server ?? (await startPostgres())).createDatabase();
   });
   afterAll(async () => {
     await database?.drop();
+    await server?.stop();
   });
   return {
     get url() {

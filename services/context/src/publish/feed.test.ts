@@ -11,7 +11,7 @@ import { rowsReadBy } from "../log/postgres/query-plan.fixture.js";
 import { listCommits, type FeedPage } from "./feed.js";
 import { encodePosition } from "./feed-position.js";
 
-const database = useTestDatabase();
+const database = useTestDatabase({ isAlone: true });
 let pool: Pool;
 let store: PostgresLogStore;
 beforeAll(async () => {
