@@ -7,6 +7,7 @@ import { createLog } from "@iterate-platform/service/log";
 import { createPool, type Pool } from "@iterate-platform/service/postgres";
 import { eventually, freePort } from "@iterate-platform/testing";
 import { itx } from "iterate/events";
+import { codedError } from "iterate/lib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runnerServiceHandlers, runnerServiceRules } from "./api/runner-service.js";
 import { TestPlatform, type TestProject } from "./platform.fixture.js";
@@ -29,6 +30,7 @@ beforeAll(async () => {
     processors: {
       counter: () => new Counter(),
       fails: () => new Scripted(() => Promise.reject(new Error("out of paper"))),
+      refuses: () => new Scripted(() => Promise.reject(codedError("PERMANENT_FAILURE", "out of ink"))),
     },
   });
   db = createPool({ url: platform.runnerDatabase.url, applicationName: "api", max: 2 });
@@ -100,21 +102,20 @@ describe("an explanation", () => {
 
   it("names a halt, since when and why, and a pause", { timeout: 60_000 }, async () => {
     const project = platform.project("/a");
-    const configured = await project.subscribe("/a", "counter");
-    const [halted] = await project.append("/a", {
-      type: itx.subscriptionDeliveryHalted.type,
-      payload: { name: "counter", afterOffset: configured.offset, attempts: 3, error: { code: "CODE_FAILED", message: "no" } },
-    });
-    await project.append("/a", { type: "tick" });
+    await project.subscribe("/a", "refuses", { consumes: ["tick"] });
+    const [tick] = await project.append("/a", { type: "tick" });
+    await explained(project, subscription("refuses"), ReasonKind.REASON_KIND_HALTED);
     await project.append("/a", { type: itx.paused.type, payload: { reason: "full" } });
-    // Until the runner has seen the halt, it says that the subscription is behind.
-    await eventually(async () => {
-      expect((await explain(project, subscription("counter"))).reasons).toMatchObject([
-        { kind: ReasonKind.REASON_KIND_HALTED, sentence: expect.stringContaining(`since offset ${halted!.offset}`) as string },
-        { kind: ReasonKind.REASON_KIND_PAUSED, sentence: expect.stringContaining("(full)") as string },
-      ]);
-      return true;
-    }, slow);
+    const { done, reasons } = await explain(project, subscription("refuses"));
+    expect(done).toBe(false);
+    expect(reasons).toMatchObject([
+      {
+        kind: ReasonKind.REASON_KIND_HALTED,
+        sentence: expect.stringContaining(`since offset ${tick!.offset + 1}`) as string,
+        errorMessage: expect.stringContaining("out of ink") as string,
+      },
+      { kind: ReasonKind.REASON_KIND_PAUSED, sentence: expect.stringContaining("(full)") as string },
+    ]);
   });
 
   it("names a target that does not exist", { timeout: 60_000 }, async () => {
