@@ -142,7 +142,10 @@ describe("a context that masks itx.append", () => {
     ["a context whatever the path", 'itx.builtins.cd("/a", @)'],
   ])("lets its code append to no other context where itx.cd stands for %s", async (_, target) => {
     await append(one, "/jail", rule("itx.cd", target), person);
-    await expect(append(one, "/a", {}, codeOf("/jail"))).rejects.toMatchObject(masked);
+    await expect(append(one, "/a", {}, codeOf("/jail"))).rejects.toMatchObject({
+      ...masked,
+      message: expect.stringContaining("itx.cd") as string,
+    });
     await expect(append(one, "/jail", {}, codeOf("/jail"))).resolves.toHaveLength(1);
     await expect(append(one, "/a", {}, { ...codeOf("/jail"), isByRules: true })).resolves.toHaveLength(1);
   });

@@ -28,7 +28,7 @@ export function assertAnswersAppend(core: Ruled): void {
   if (hasNoRules(core)) return;
   const table = ruleTable(core);
   let judged = refusals.get(table);
-  if (judged === undefined) refusals.set(table, (judged = { refusal: refusalOf(core, ["itx", append], isHere) }));
+  if (judged === undefined) refusals.set(table, (judged = { refusal: refusalOf(core, "itx.append", ["itx", append], isHere) }));
   if (judged.refusal !== null) throw judged.refusal;
 }
 
@@ -38,6 +38,7 @@ export function assertReaches(core: Ruled, path: string): void {
   const from = core.identity?.path ?? "/";
   const refusal = refusalOf(
     core,
+    `itx.cd(${JSON.stringify(path)}).append`,
     ["itx", ["cd", path], append],
     (end) =>
       end.kind === "context" && resolveContextPath(from, end.path) === path && isSameExpression(end.expression, ["itx", append]),
@@ -53,7 +54,7 @@ function isHere(end: Resolution): boolean {
   return end.kind === "builtin" && isEqualJson(end.steps, [append]);
 }
 
-function refusalOf(core: Ruled, expression: Expression, isThere: (end: Resolution) => boolean): CodedError | null {
+function refusalOf(core: Ruled, name: string, expression: Expression, isThere: (end: Resolution) => boolean): CodedError | null {
   const isRoot = answersAllRoots(core.identity);
   try {
     const end = resolve({ table: ruleTable(core), roots: vocabularyOfRoots, isRoot, expression, caller: "/" });
@@ -62,8 +63,8 @@ function refusalOf(core: Ruled, expression: Expression, isThere: (end: Resolutio
     if (!isCodedError(error)) throw error;
     if (error.code === "NO_ITX_EXPRESSION_MATCH") return error;
   }
-  return codedError("NO_ITX_EXPRESSION_MATCH", "itx.append stands for something else here: call it, by its rules", {
-    expression: "itx.append",
+  return codedError("NO_ITX_EXPRESSION_MATCH", `${name} stands for something else here: call it, by its rules`, {
+    expression: name,
   });
 }
 

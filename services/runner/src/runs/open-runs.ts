@@ -52,7 +52,7 @@ export class OpenRuns {
 /** What is recorded: first, where a former owner had runs, that another incarnation began. */
 export function endings(rows: readonly RunColumns[], epoch: bigint): EventInput[] {
   const interrupted = rows.filter((row) => BigInt(row.epoch) < epoch);
-  const late = rows.filter((row) => row.is_late && !interrupted.includes(row));
+  const late = rows.filter((row) => row.is_late && BigInt(row.epoch) >= epoch);
   return [
     ...(interrupted.length === 0 ? [] : [woken(epoch)]),
     ...interrupted.map(({ request_offset }) =>
